@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,10 @@ import pytest
 from dated_runs import DatedRuns
 from typer.testing import CliRunner
 
+from vrag.agent.runs.run_meta import META
+from vrag.agent.runs.run_store import EVENTS, RunStore
 from vrag.cli.root import create_app
+from vrag.errors import RunError
 from vrag.index.collection import Collection
 from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult, read_entries
 from vrag.server.http.users import TokenFile, UserRole, digest_of
@@ -108,6 +112,49 @@ class TestPurge:
         assert runs.store.ids() == [run]
         assert not (home / "tokens.toml").exists()
 
+    def test_what_is_pinned_while_the_question_stands_stays(
+        self, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, other = runs.add(40), runs.add(41)
+
+        def confirm(*_: object, **__: object) -> None:
+            runs.store.change_meta(run, pinned=True)
+
+        monkeypatch.setattr("vrag.cli.runs.typer.confirm", confirm)
+        done = vrag("runs", "purge", "--older-than", "30d")
+        assert "Found 2 runs" in done.stdout
+        assert "Deleted: 1 run." in done.stdout
+        assert runs.store.ids() == [run]
+        assert other not in runs.store.ids()
+
+    def test_a_deletion_that_fails_is_logged_as_failed(
+        self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs.add(40)
+
+        def refuse(store: RunStore, run: str) -> None:
+            raise RunError("The disk refuses.") from OSError()
+
+        monkeypatch.setattr(RunStore, "delete", refuse)
+        assert "The disk refuses" in said(vrag("runs", "purge", "--older-than", "1d", "--yes"))
+        assert [each.result for each in entries(home)] == ["begun", "failed"]
+
+    @pytest.mark.parametrize("name", [META, EVENTS])
+    def test_damaged_runs_stay_with_the_way_to_repair_them_and_go_one_by_one(
+        self, runs: DatedRuns, name: str
+    ) -> None:
+        run = runs.add(40, "alice", pinned=True)
+        (runs.store.directory / run / name).write_bytes(b"{\n")
+        shown = vrag("runs", "purge", "--user", "alice", "--pinned", "--yes").stdout
+        assert "No runs match." in shown
+        assert "1 damaged run may match" in shown
+        assert run in shown
+        assert "vrag index verify --repair" in shown
+        told = json.loads(vrag("runs", "purge", "--user", "alice", "--pinned", "--yes", "--json").stdout)
+        assert (told["deleted"], told["damaged"]) == (0, [run])
+        assert "Deleted: 1 run." in vrag("runs", "delete", run, "--yes").stdout
+        assert runs.store.ids() == []
+
 
 class TestRoles:
     def test_are_given_listed_and_changed(self, home: Path) -> None:
@@ -197,6 +244,20 @@ class TestAudit:
         assert users("--action", "remove_document", "--result", "done") == ["alice"]
         assert users("--limit", "1") == ["alice"]
         assert "No entry matches." in vrag("audit", "show", "--user", "carol").stdout
+
+    def test_a_damaged_rotated_file_is_named_and_the_others_are_shown(self, home: Path) -> None:
+        (home / "audit.log.1.gz").write_bytes(gzip.compress(bytes(range(256)))[:30])
+        (home / "audit.log.2").write_bytes(
+            AuditEntry(action=AuditAction.ASK, user="carol", time="2026-02-01").line
+        )
+        shown = vrag("audit", "show")
+        assert shown.exit_code == 1
+        assert "carol" in shown.stdout
+        assert "remove_document" in shown.stdout
+        assert "audit.log.1.gz cannot be read to its end" in said(shown)
+        as_json = vrag("audit", "show", "--json")
+        assert as_json.exit_code == 1
+        assert [each["user"] for each in json.loads(as_json.stdout)] == ["carol", "bob", "alice"]
 
     def test_what_cannot_be_is_said_with_what_to_do(
         self, home: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from server_harness import ask, serving
 from service_harness import scripted
 
 from vrag.server.app import Service, create_app
-from vrag.server.http.audit import MAX_REFUSED, AuditTrail
+from vrag.server.http.audit import MAX_REFUSED, MAX_REFUSED_TOTAL, AuditTrail
 from vrag.server.http.audit_log import AuditEntry, AuditLog, read_entries
 from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.options import ServerOptions
@@ -230,11 +230,40 @@ def test_refused_requests_do_not_fill_the_disk(tmp_path: Path) -> None:
     admitted = [trail.admit_refused("192.0.2.7") for _ in range(MAX_REFUSED + 5)]
     assert admitted == [0] * MAX_REFUSED + [None] * 5
     assert trail.admit_refused("192.0.2.8") == 0
-    now[0] = 60.0
-    assert trail.admit_refused("192.0.2.7") == 5  # the first of the next minute tells how many were left out
+    now[0] = 120.0
+    assert trail.admit_refused("192.0.2.7") == 5  # the next entry of the address has the number
     assert trail.admit_refused("192.0.2.7") == 0
     many = [trail.admit_refused(f"198.51.100.{number}") for number in range(2000)]
-    assert many.count(0) < 1000
+    assert many.count(0) == MAX_REFUSED_TOTAL - 2
+
+
+def test_every_omitted_refusal_is_told_whatever_limit_was_the_reason() -> None:
+    now = [0.0]
+    trail = AuditTrail(None, lambda: now[0])
+    addresses = [f"192.0.2.{number}" for number in range(100)]
+    omitted = told = 0
+    for minute in range(40):
+        now[0] = 60.0 * minute
+        order = addresses[minute % 7 :] + addresses[: minute % 7]
+        for _ in range(10 + 30 * (minute % 2)):
+            for address in order:
+                number = trail.admit_refused(address)
+                omitted += number is None
+                told += number or 0
+    for each in range(100):
+        now[0] += 60
+        told += trail.admit_refused(addresses[each]) or 0
+    assert told == omitted > 0
+
+
+def test_many_refusals_of_one_address_do_not_hide_those_of_others_nor_fill_the_memory() -> None:
+    trail = AuditTrail(None, lambda: 0.0)
+    for _ in range(5 * MAX_REFUSED_TOTAL):
+        trail.admit_refused("192.0.2.7")
+    assert trail.admit_refused("192.0.2.8") == 0
+    for number in range(50_000):
+        trail.admit_refused(str(number))
+    assert len(vars(trail)["_omitted"]) < 10_000
 
 
 def test_without_a_log_nothing_is_written_and_everything_works(tmp_path: Path) -> None:

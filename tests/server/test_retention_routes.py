@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -14,20 +16,23 @@ from library_harness import until
 from server_harness import ask, serving
 from service_harness import scripted
 
+from vrag.agent.runs.retention import DAY_SECONDS
+from vrag.agent.runs.run_meta import META
+from vrag.agent.runs.run_store import RunStore
+from vrag.errors import RunError
 from vrag.server.app import Service, create_app
 from vrag.server.http.audit import AuditTrail
 from vrag.server.http.audit_log import AuditLog, read_entries
 from vrag.server.http.errors import Refusal
 from vrag.server.http.users import EVERYBODY
 from vrag.server.options import ServerOptions
-from vrag.server.runs.retention import RunRetention
+from vrag.server.runs.retention import START_SECONDS, RunRetention
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import RunQuery
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from hosting import Scripted
 
@@ -87,9 +92,10 @@ def test_runs_in_progress_and_their_conversations_stay(
     assert client.delete("/runs", params={"older_than": 0}).json()["runs"] == 2
 
 
-def test_a_server_deletes_old_conversations_when_it_starts_and_logs_it(
-    tmp_path: Path, runs: DatedRuns
+def test_a_server_deletes_old_conversations_after_its_start_and_logs_it(
+    tmp_path: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("vrag.server.runs.retention.START_SECONDS", 0)
     old, pinned, young = runs.add(40), runs.add(40, pinned=True), runs.add(2)
     log = AuditLog(tmp_path / "audit.log")
     options = ServerOptions(drain_seconds=2, audit=log, keep_days=30)
@@ -105,36 +111,149 @@ def test_a_server_deletes_old_conversations_when_it_starts_and_logs_it(
     ]
 
 
-def test_it_does_so_every_day_and_soon_again_after_a_failure(
-    tmp_path: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+@dataclass
+class Days:
+    """A server that deletes runs of more than 30 days by itself, on a clock of its own."""
+
+    folder: Path
+    now: float
+    log: AuditLog
+    pauses: list[float] = field(default_factory=list[float])
+    uptime: float = 0.0
+
+    def pass_time(self, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the server wait so many times after its start."""
+        left = times
+
+        async def sleep(seconds: float) -> None:
+            nonlocal left
+            if not left:
+                raise asyncio.CancelledError
+            left -= 1
+            self.pauses.append(seconds)
+            self.uptime += seconds
+            self.now += seconds
+
+        async def purge() -> None:
+            manager = RunManager(scripted(self.folder / "runs"))
+            trail = AuditTrail(self.log)
+            try:
+                await RunRetention(manager, trail, 30, lambda: self.now, lambda: self.uptime).keep_purging()
+            finally:
+                await trail.close(5)
+                await manager.close(1)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("vrag.server.runs.retention.asyncio.sleep", sleep)
+            with pytest.raises(asyncio.CancelledError):
+                asyncio.run(purge())
+
+
+@pytest.fixture
+def days(tmp_path: Path, runs: DatedRuns) -> Days:
+    return Days(tmp_path, runs.now.timestamp(), AuditLog(tmp_path / "audit.log"))
+
+
+def test_it_does_so_some_minutes_after_the_start_and_every_day(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses: list[float] = []
-    full = AuditLog(tmp_path / "file" / "audit.log")
-    (tmp_path / "file").touch()
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 1:
-            (tmp_path / "file").unlink()
-        if len(pauses) == 3:
-            raise asyncio.CancelledError
-
-    async def days() -> None:
-        manager = RunManager(scripted(tmp_path / "runs"))
-        trail = AuditTrail(full)
-        try:
-            await RunRetention(manager, trail, 30).keep_purging()
-        finally:
-            await trail.close(5)
-            await manager.close(1)
-
-    old = runs.add(40)
-    with monkeypatch.context() as patched:
-        patched.setattr("vrag.server.runs.retention.asyncio.sleep", sleep)
-        with pytest.raises(asyncio.CancelledError):
-            asyncio.run(days())
-    assert pauses == [3600, 86_400, 86_400]  # nothing was deleted while it could not be logged
+    old, next_day = runs.add(40), runs.add(29.5)
+    runs.add(2)
+    days.pass_time(0, monkeypatch)
+    assert len(runs.store.ids()) == 3
+    days.pass_time(1, monkeypatch)
     assert old not in runs.store.ids()
+    assert next_day in runs.store.ids()
+    days.pauses.clear()
+    days.pass_time(3, monkeypatch)
+    assert days.pauses == [START_SECONDS, DAY_SECONDS, DAY_SECONDS]
+    assert next_day not in runs.store.ids()
+    assert START_SECONDS >= 300
+
+
+def test_it_does_so_again_soon_after_a_failure_and_deletes_nothing_unlogged(
+    tmp_path: Path, days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = runs.add(40)
+    runs.add(2)
+    days.log = AuditLog(tmp_path / "file" / "audit.log")
+    (tmp_path / "file").touch()
+    days.pass_time(2, monkeypatch)
+    assert days.pauses == [START_SECONDS, 3600]
+    assert old in runs.store.ids()
+    (tmp_path / "file").unlink()
+    days.pass_time(1, monkeypatch)
+    assert old not in runs.store.ids()
+
+
+def test_a_deletion_that_fails_is_logged_as_failed(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.add(40)
+    runs.add(2)
+
+    def refuse(store: RunStore, run: str) -> None:
+        raise RunError("The disk refuses.") from OSError()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunStore, "delete", refuse)
+        days.pass_time(1, monkeypatch)
+    assert [each.result for each in read_entries(days.log.path)] == ["begun", "failed"]
+
+
+def test_a_clock_far_in_the_future_deletes_nothing(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for age in (0, 1, 40):
+        runs.add(age)
+    present = days.now
+    days.now += 3650 * DAY_SECONDS
+    runs.add(-3650)  # asked while the clock is wrong
+    days.pass_time(20, monkeypatch)
+    assert len(runs.store.ids()) == 4
+    assert days.pauses == [START_SECONDS, *[3600] * 19]
+    assert "the newest run before today began" in caplog.text
+    days.uptime = 0  # another start, while it is wrong
+    days.pass_time(5, monkeypatch)
+    assert len(runs.store.ids()) == 4
+    days.now = present
+    caplog.clear()
+    days.pass_time(1, monkeypatch)
+    assert "began later" in caplog.text
+    assert len(runs.store.ids()) == 4
+
+
+def test_a_server_that_was_off_for_long_deletes_when_it_has_been_up_for_a_day(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.add(100)
+    days.pass_time(24, monkeypatch)
+    assert len(runs.store.ids()) == 1
+    days.uptime = 0
+    days.pass_time(25, monkeypatch)
+    assert runs.store.ids() == []
+
+
+def test_a_damaged_run_stays_and_is_counted(
+    runs: DatedRuns, served: tuple[httpx.Client, AuditLog, Scripted]
+) -> None:
+    run = runs.add(40, pinned=True)
+    (runs.store.directory / run / META).write_bytes(b"{")
+    client, _, _ = served
+    told = client.get("/retention", params={"older_than": 30}).json()
+    assert (told["runs"], told["damaged"]) == (0, 1)
+    assert client.delete("/runs", params={"older_than": 30}).json() == told
+    assert runs.store.ids() == [run]
+
+
+def test_a_damaged_run_is_logged_with_the_way_to_repair_it(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = runs.add(40)
+    (runs.store.directory / run / META).write_bytes(b"{")
+    days.pass_time(1, monkeypatch)
+    assert "Not deleted, because damaged: 1 old run. Run: vrag index verify --repair" in caplog.text
+    assert runs.store.ids() == [run]
 
 
 def test_by_default_nothing_is_deleted(tmp_path: Path, runs: DatedRuns) -> None:

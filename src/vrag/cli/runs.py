@@ -29,7 +29,7 @@ from vrag.cli.session import NO_RUNS, NO_RUNS_HINT, read_run
 from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
 from vrag.cli.terminal.files import parse_path
-from vrag.errors import RunError
+from vrag.errors import REPAIR_COMMAND, RunError
 from vrag.factory.models import open_text_reader
 from vrag.factory.session import evidence_sources, open_session, run_store
 from vrag.render.exports import Format, export_of
@@ -37,7 +37,7 @@ from vrag.render.place_links import PlaceLinks
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
 from vrag.render.text_format import count, size
-from vrag.server.http.audit_log import AuditAction, AuditResult, write_local
+from vrag.server.http.audit_log import AuditAction, audited_change, local_entry
 
 if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceFormat
@@ -156,18 +156,32 @@ def delete(
       vrag runs delete 20260314 --conversation
     """
     store = run_store(opt.load_flags(locals()).settings)
-    stored = read_run(store, run)
-    runs = store.conversation(stored.id)
+    id, question = _find_run(store, run)
+    try:
+        runs = store.conversation(id)
+    except RunError:  # its beginning is damaged
+        runs = (id,)
     if not conversation:
-        if runs[0] == stored.id and len(runs) > 1:
+        if runs[0] == id and len(runs) > 1:
             message = f"{count(len(runs) - 1, 'later question')} of the conversation follow on this one."
             raise RunError(message, "Delete all of it with --conversation.")
-        runs = (stored.id,)
+        runs = (id,)
     if not yes:
-        typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(stored.started.question, 60)}?", abort=True)
+        typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(question, 60)}?", abort=True)
     for each in reversed(runs):
         store.delete(each)
     echo(f"Deleted: {count(len(runs), 'run')}.")
+
+
+def _find_run(store: RunStore, run: str) -> tuple[str, str]:
+    """Return the id of a run and its question; a damaged one is found by its whole id."""
+    try:
+        stored = read_run(store, run)
+    except RunError:
+        if not store.has_events(run):
+            raise
+        return run, "it is damaged"
+    return stored.id, stored.started.question
 
 
 @app.command()
@@ -191,7 +205,9 @@ def purge(
 ) -> None:
     """Delete runs with their pictures, by age, user or outcome. This cannot be undone.
 
-    Conversations are deleted as a whole, by the age of their last question. Runs in progress stay.
+    The age of a conversation is that of its last question. With --user or --outcome, single runs of a
+    conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
+    damaged runs.
 
     Examples:
 
@@ -215,14 +231,15 @@ def purge(
     found = select_runs(store, selection)
     if not as_json:
         echo(_describe_purge(found, "Would delete" if dry_run else "Found"))
+        _print_damaged(found.damaged)
     deleted = RunPurge()
     if found.runs and not dry_run:
         if not yes:
             typer.confirm(f"Delete {count(len(found.runs), 'run')}?", abort=True, err=as_json)
-        log = open_audit_log(settings)
-        write_local(log, AuditAction.PURGE_RUNS, AuditResult.BEGUN, subject=user or "")
-        deleted = delete_runs(store, found)
-        write_local(log, AuditAction.PURGE_RUNS, AuditResult.DONE, subject=user or "", runs=len(deleted.runs))
+        entry = local_entry(AuditAction.PURGE_RUNS, subject=user or "")
+        with audited_change(open_audit_log(settings), entry) as logged:
+            deleted = delete_runs(store, found, selection)
+            logged["runs"] = len(deleted.runs)
     facts = {
         "found": len(found.runs),
         "deleted": len(deleted.runs),
@@ -230,6 +247,7 @@ def purge(
         "oldest": found.oldest,
         "newest": found.newest,
         "runs": found.runs if dry_run else deleted.runs,
+        "damaged": found.damaged,
     }
     if as_json:
         print_json(facts)
@@ -242,6 +260,18 @@ def _describe_purge(found: RunPurge, verb: str) -> str:
         return "No runs match."
     first, last = (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in (found.oldest, found.newest))
     return f"{verb} {count(len(found.runs), 'run')}, {first} to {last}, {size(found.bytes)}."
+
+
+def _print_damaged(runs: Sequence[str]) -> None:
+    if not runs:
+        return
+    echo(
+        f"{count(len(runs), 'damaged run')} may match, and will not be deleted: owner and pin cannot be read."
+    )
+    for run in runs:
+        echo("  ", plain(run))
+    echo(add_location(f"Run: {REPAIR_COMMAND}"))
+    echo("To delete one that cannot be repaired: vrag runs delete ID")
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """The metadata of a run: its owner, where it was asked, and what people noted about it afterwards.
 
 It is kept in `meta.json` beside the events, which never change. A file that is missing or damaged says that
-the run has no owner: then only administrators see it.
+the run has no owner: then only administrators see it. A deletion of runs tells the two apart (`load_meta`).
 """
 
 from __future__ import annotations
@@ -53,15 +53,25 @@ class RunMeta(BaseModel):
     """True if every user may read the conversation."""
 
 
-def read_meta(directory: Path) -> RunMeta:
-    """Read the metadata of the run in a directory; the defaults if it has none that can be read."""
+def load_meta(directory: Path) -> RunMeta | None:
+    """Read the metadata of the run in a directory; the defaults if it has none, None if it is damaged."""
     try:
         data = (directory / META).read_bytes()
-        if check_seal(data) is Seal.BROKEN:
-            return RunMeta()
-        return RunMeta.model_validate_json(data)
-    except (OSError, ValidationError):
+    except FileNotFoundError:
         return RunMeta()
+    except OSError:
+        return None
+    if check_seal(data, tuple(RunMeta.model_fields)) is Seal.BROKEN:
+        return None
+    try:
+        return RunMeta.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
+def read_meta(directory: Path) -> RunMeta:
+    """Read the metadata of the run in a directory; the defaults if it has none that can be read."""
+    return load_meta(directory) or RunMeta()
 
 
 def write_meta(directory: Path, meta: RunMeta) -> None:

@@ -338,10 +338,16 @@ class RunStore:
         Raises `RunError` if there is no such run, or it cannot be written.
         """
         directory = self.directory / self._resolve(run)
-        with _writing(self.directory), FileLock(self.directory / META_LOCK, is_singleton=False):
+        with self.lock_metas():
             meta = self.meta(directory.name).model_copy(update=changes)
             write_meta(directory, meta)
             return meta
+
+    @contextmanager
+    def lock_metas(self) -> Generator[None]:
+        """Keep others from changing metadata. Raises `RunError` if the directory cannot be written."""
+        with _writing(self.directory), FileLock(self.directory / META_LOCK, is_singleton=False):
+            yield
 
     def delete(self, run: str) -> None:
         """Delete a run with its pictures, by its whole id.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,16 @@ from typing import Annotated
 import typer
 
 from vrag.cli import options as opt
-from vrag.cli.terminal.console import echo, plain, print_json, print_table
+from vrag.cli.terminal.console import echo, plain, print_json, print_table, warn
 from vrag.errors import SettingsError
-from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult, read_entries
+from vrag.server.http.audit_log import (
+    AuditAction,
+    AuditEntry,
+    AuditLog,
+    AuditResult,
+    DamagedLog,
+    read_entries,
+)
 from vrag.settings import Settings, load_settings
 
 app = typer.Typer(help="Show the audit log of a server.", no_args_is_help=True)
@@ -54,6 +60,8 @@ def show(
 ) -> None:
     """Show who did what, the oldest first, from the log and its rotated files.
 
+    Exit status: 0 all files were read, 1 some could not be read to their end.
+
     Examples:
 
       vrag audit show --since 7d
@@ -68,29 +76,27 @@ def show(
             "No audit log is configured." if not path.name else f"There is no file {path}.", _HINT
         )
     begin = _parse_since(since) if since else ""
-    entries = [
-        entry
-        for entry in _read(path)
-        if entry.time >= begin
-        and user in {None, entry.user, entry.subject}
-        and action in {None, entry.action}
-        and result in {None, entry.result}
-    ]
-    entries = entries[-limit:] if limit else entries
+
+    def is_wanted(entry: AuditEntry) -> bool:
+        return (
+            entry.time >= begin
+            and user in {None, entry.user, entry.subject}
+            and action in {None, entry.action}
+            and result in {None, entry.result}
+        )
+
+    damaged: list[DamagedLog] = []
+    entries = read_entries(path, wanted=is_wanted, limit=limit, damaged=damaged)
     if as_json:
         print_json([json.loads(entry.line) for entry in entries])
     elif entries:
         print_table(COLUMNS, ([plain(cell, 80) for cell in _row(entry)] for entry in entries))
     else:
         echo("No entry matches.")
-
-
-def _read(path: Path) -> Iterator[AuditEntry]:
-    try:
-        yield from read_entries(path)
-    except OSError as error:
-        hint = "Run the command as the user of the server, or fix the permissions."
-        raise SettingsError(f"The audit log {path} cannot be read: {error.strerror}.", hint) from error
+    for each in damaged:
+        warn(f"{each.path} cannot be read to its end: {each.reason}. Its other entries are missing here.")
+    if damaged:
+        raise typer.Exit(1)
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +13,7 @@ from platformdirs import user_config_path
 from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
 from vrag.cli.terminal.console import echo, plain, print_result, print_table
-from vrag.errors import VragError
-from vrag.server.http.audit_log import AuditAction, AuditResult, write_local
+from vrag.server.http.audit_log import AuditAction, audited_change, local_entry
 from vrag.server.http.users import DEFAULT_ROLE, TokenFile, UserRole
 from vrag.settings import load_settings
 
@@ -47,18 +45,10 @@ def _open(file: Path | None) -> TokenFile:
     return TokenFile(file or user_config_path("vrag", appauthor=False) / "tokens.toml")
 
 
-@contextmanager
-def _audited(action: AuditAction, name: str, role: UserRole | None = None) -> Generator[None]:
+def _audited(action: AuditAction, name: str, role: UserRole | None = None) -> AbstractContextManager[object]:
     """Write the entries of a change to the audit log of the settings, if there is one."""
-    log = open_audit_log(load_settings().settings)
-    facts = {"subject": name} | ({"new_role": role.value} if role else {})
-    write_local(log, action, AuditResult.BEGUN, **facts)
-    try:
-        yield
-    except VragError:
-        write_local(log, action, AuditResult.FAILED, **facts)
-        raise
-    write_local(log, action, AuditResult.DONE, **facts)
+    entry = local_entry(action, subject=name, new_role=role.value if role else "")
+    return audited_change(open_audit_log(load_settings().settings), entry)
 
 
 @app.command()

@@ -2,14 +2,15 @@
 
 A request that changes something has two entries with one id: `begun` before it is carried out, and `done`,
 `failed` or `refused` before its answer is sent. If the first cannot be written, because the disk is full, the
-request is refused (507) and nothing is done; so nothing is ever done that the log does not have. If only the
-second cannot be written, the server's log has it, and the answer is sent: the change is made. The
+request is refused (507) and nothing is done; so nothing is ever done by requests that the log does not have.
+If only the second cannot be written, the server's log has it, and the answer is sent: the change is made. The
 creation of a collection and the deletion of runs have their first entry when it is known which, and none if
 the request is invalid. Searches, exports and sign-ins have one entry, before the answer; without it the
 answer is not sent.
 
-Refused requests (401, 403, 429) of all routes have entries, up to a number a minute for each address: else
-whoever sends many would fill the disk.
+Refused requests (401, 403, 429) of all routes have entries, up to a number a minute for each address and for
+all: else whoever sends many would fill the disk. The others are counted; the next entry of their address has
+the number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import errno
 import logging
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ from urllib.parse import parse_qs
 from cachetools import LRUCache
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, AuditLog, AuditResult
+from vrag.server.http.audit_log import AuditAction, AuditEntry, AuditLog, AuditResult
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.http.limits import peer_of
@@ -43,6 +43,7 @@ MAX_REFUSED, MAX_REFUSED_TOTAL = 30, 600
 """Entries of refused requests in a minute: of one address, and of all."""
 _CLIENT_LEFT_STATUS = 499
 _MAX_ADDRESSES = 4096
+"""Addresses whose refused requests are counted; those of the longest silent one are forgotten first."""
 
 
 class AuditTrail:
@@ -56,8 +57,9 @@ class AuditTrail:
         self._refused: LRUCache[str, int] = LRUCache(_MAX_ADDRESSES)
         """Refused requests of addresses in this minute."""
         self._minute = self._total = 0
-        self._omitted: Counter[str] = Counter()
-        """Refused requests without entries, in the minute before."""
+        """The minute, and the entries of refused requests in it."""
+        self._omitted: LRUCache[str, int] = LRUCache(_MAX_ADDRESSES)
+        """Refused requests of addresses without entries, since their last entry."""
 
     async def write(self, entry: AuditEntry) -> None:
         """Write an entry, unless there is no log. Raises `Refusal` if that fails (507, 503)."""
@@ -90,15 +92,14 @@ class AuditTrail:
         """Return how many entries of refused requests were omitted before this one; None to omit it too."""
         minute = int(self._now() // 60)
         if minute != self._minute:
-            over = {address: count - MAX_REFUSED for address, count in self._refused.items()}
-            self._omitted = Counter({address: count for address, count in over.items() if count > 0})
             self._minute, self._total = minute, 0
             self._refused.clear()
-        self._total += 1
         count = self._refused.get(address, 0) + 1
         self._refused[address] = count
-        if count > MAX_REFUSED or self._total > MAX_REFUSED_TOTAL:
+        if count > MAX_REFUSED or self._total >= MAX_REFUSED_TOTAL:
+            self._omitted[address] = self._omitted.get(address, 0) + 1
             return None
+        self._total += 1
         return self._omitted.pop(address, 0)
 
     async def close(self, seconds: float) -> None:
@@ -175,10 +176,10 @@ class RequestAudit:
         if status not in REFUSED:
             result = AuditResult.DONE if status < 400 else AuditResult.FAILED
             return self._entry(result, status) if self.rule.action else None
+        if self.begun:
+            return self._entry(AuditResult.REFUSED, status)
         omitted = self.trail.admit_refused(self.common["address"])
-        if omitted is None and not self.begun:
-            return None
-        return self._entry(AuditResult.REFUSED, status, omitted=omitted or None)
+        return None if omitted is None else self._entry(AuditResult.REFUSED, status, omitted=omitted or None)
 
     def _entry(self, result: AuditResult, status: int | None = None, **more: Any) -> AuditEntry:  # noqa: ANN401
         user: User = self.state.get("user") or NOBODY
@@ -245,13 +246,3 @@ class AuditMiddleware:
         ):
             rule = rule._replace(action=AuditAction.DELETE_RUN)
         return RequestAudit(self._trail, rule, common, state, dict[str, Any](facts))
-
-
-async def write_server_entry(
-    trail: AuditTrail,
-    action: AuditAction,
-    result: AuditResult,
-    **fields: Any,  # noqa: ANN401
-) -> None:
-    """Write an entry of what the server does by itself. Raises `Refusal` if that fails."""
-    await trail.write(AuditEntry(role=SERVER_ROLE, action=action, result=result, **fields))

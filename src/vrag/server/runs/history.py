@@ -197,7 +197,7 @@ class RunHistory:
         Raises `RunError` if the collection with the runs is gone, or the disk refuses.
         """
         try:
-            return delete_runs(self.store, select_runs(self.store, selection))
+            return delete_runs(self.store, select_runs(self.store, selection), selection)
         finally:
             self._forget()
 
