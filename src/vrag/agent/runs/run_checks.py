@@ -29,7 +29,7 @@ _ADVICE = "What is left of it can be read in its folder. Ask again, or delete it
 
 
 class RunReport(NamedTuple):
-    """The result of a check of the runs of a collection."""
+    """The result of a check of the runs of a store."""
 
     runs: int
     problems: tuple[VerifyProblem, ...]
@@ -45,10 +45,10 @@ def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | No
     problems: list[VerifyProblem] = []
     for number, run in enumerate(ids, 1):
         if not is_held(store.directory / run / LOCK):
-            found = list(_RunCheck(store.directory / run).run())
+            found = list(_RunCheck(store, run).run())
             if repair and found:
                 _repair(store.directory / run)
-                left = {(problem.file, problem.detail) for problem in _RunCheck(store.directory / run).run()}
+                left = {(problem.file, problem.detail) for problem in _RunCheck(store, run).run()}
                 found = [
                     replace(problem, repaired=(problem.file, problem.detail) not in left) for problem in found
                 ]
@@ -59,10 +59,11 @@ def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | No
 
 
 class _RunCheck:
-    """The check of the run in a directory."""
+    """The check of a run of a store."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, store: RunStore, run: str) -> None:
+        self._directory = store.directory / run
+        self._within = store.within
 
     def run(self) -> Iterator[VerifyProblem]:
         """Yield the problems of the run."""
@@ -131,9 +132,10 @@ class _RunCheck:
     def _problem(
         self, name: str, detail: str, kind: ProblemKind = ProblemKind.DAMAGE, advice: str = _ADVICE
     ) -> VerifyProblem:
-        run = self._directory.name
+        path = self._directory / name
+        file = path.relative_to(self._within) if self._within else path
         advice = "" if kind is ProblemKind.LEFTOVER else advice
-        return VerifyProblem("", f"run {run}", detail, kind, f"runs/{run}/{name}", advice=advice)
+        return VerifyProblem("", f"run {self._directory.name}", detail, kind, file.as_posix(), advice=advice)
 
 
 def _read_line(line: EventLine, number: int) -> tuple[Event | None, str]:
