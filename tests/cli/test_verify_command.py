@@ -74,8 +74,15 @@ def test_runs_of_a_read_only_collection_are_checked_there_and_in_the_data_direct
     home: Path, monkeypatch: pytest.MonkeyPatch, *, is_recorded_apart: bool
 ) -> None:
     assert vrag(home, "ask", "How many passengers?").status == 0
-    monkeypatch.setattr("vrag.factory.session._is_writable", lambda *_: False)
-    monkeypatch.setattr("vrag.factory.session.user_data_path", lambda *_, **__: home / "data")
+
+    def is_writable(*_: object) -> bool:
+        return False
+
+    def data_path(*_: object, **__: object) -> Path:
+        return home / "data"
+
+    monkeypatch.setattr("vrag.factory.session._is_writable", is_writable)
+    monkeypatch.setattr("vrag.factory.session.user_data_path", data_path)
     apart = None
     if is_recorded_apart:
         assert vrag(home, "ask", "How many passengers?").status == 0
