@@ -211,10 +211,10 @@ def _flipped_seal(path: Path) -> bytes | None:
         body = flip_back(match[1], int(match[2], 16))
         if body is not None:
             return body + data[match.end(1) :]
-    return mend_seal(data)
+    return repair_seal(data)
 
 
-def mend_seal(data: bytes) -> bytes | None:
+def repair_seal(data: bytes) -> bytes | None:
     """Return a small sealed file with its flipped bit flipped back, wherever that is; None if none does."""
     if len(data) > _MAX_FLIP_BYTES:
         return None
