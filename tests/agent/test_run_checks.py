@@ -83,6 +83,17 @@ def test_a_cut_off_end_of_a_finished_run_is_damage(store: RunStore, run: Path) -
     assert events.read_bytes() == lines[0], "nothing of it is deleted"
 
 
+@pytest.mark.parametrize("line", [b"", b"{}"])
+def test_a_line_that_is_too_short_for_a_checksum_is_damage(store: RunStore, run: Path, line: bytes) -> None:
+    events = run / "events.jsonl"
+    first, second = events.read_bytes().splitlines(keepends=True)
+    damaged = first + line + b"\n" + second
+    events.write_bytes(damaged)
+    problems = check_runs(store, repair=True).problems
+    assert "Line 2 is damaged: its checksum does not match." in [problem.detail for problem in problems]
+    assert events.read_bytes() == damaged
+
+
 def test_a_torn_line_of_a_killed_run_is_a_leftover(store: RunStore, run: Path) -> None:
     (run / "end.json").unlink()
     (run / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes()[:-5])

@@ -101,6 +101,8 @@ def repair_line(line: bytes) -> bytes | None:
         repaired = flip_back(line[:-_LENGTH], expected) if expected >= 0 else None
         if repaired is not None:
             return repaired + line[-_LENGTH:]
+    if len(line) < _LENGTH:
+        return None
     sealed = seal_line(line[:-_LENGTH] + b"}")  # or the bit is in the checksum
     differing = [a ^ b for a, b in zip(sealed[-_LENGTH:], line[-_LENGTH:], strict=True) if a != b]
     return sealed if len(differing) == 1 and differing[0].bit_count() == 1 else None

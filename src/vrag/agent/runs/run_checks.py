@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, event_from_json
-from vrag.agent.runs.event_lines import END, EventLine, RunEnd, repair_lines, read_end, unseal_lines
+from vrag.agent.runs.event_lines import END, EventLine, RunEnd, read_end, repair_lines, unseal_lines
 from vrag.agent.runs.run_meta import META, RunMeta
 from vrag.agent.runs.run_store import EVENTS, FILES, LOCK, RunStore, is_held
 from vrag.atomic_io import read_lines, write_lines, write_whole
