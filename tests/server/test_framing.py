@@ -126,8 +126,8 @@ class TestHeads:
 
     def test_of_just_the_allowed_length_are_answered(self, address: str) -> None:
         head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
-        fields = b"X: 1234\r\n" * 500
-        whole = head + fields[: (4000 - len(head)) // 9 * 9 - 9]
+        fields = (b"X: " + b"1" * 85 + b"\r\n") * 50
+        whole = head + fields[: (4000 - len(head)) // 90 * 90 - 90]
         whole += b"Y: " + b"y" * (4000 - len(whole) - 7) + b"\r\n\r\n"
         assert len(whole) == 4000
         assert statuses(send(address, whole)) == [200]
@@ -139,6 +139,19 @@ class TestHeads:
         answer = send(address, head + b"X: " + b"x" * 998 + b"\r\n\r\n")
         assert statuses(answer) == [431]
         assert b"1,000 bytes" in answer
+
+    def test_with_a_long_path_are_refused(self, address: str) -> None:
+        """Also where their query is allowed to be longer."""
+        for path, query, expected in ((b"/" * 1001, b"", 414), (b"/version", b"?" + b"q" * 2000, 401)):
+            request = b"GET " + path + query + b" HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+            assert statuses(send(address, request)) == [expected]
+
+    def test_with_many_fields_are_refused(self, address: str) -> None:
+        head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
+        assert statuses(send(address, head + b"X: y\r\n" * 254 + b"\r\n")) == [200]
+        answer = send(address, head + b"X: y\r\n" * 255 + b"\r\n")
+        assert statuses(answer) == [431]
+        assert b"256 fields" in answer
 
     def test_with_a_long_target_are_told_to_send_a_body(self, address: str) -> None:
         answer = send(address, b"GET /search?queries=" + b"a" * 5000)
@@ -173,7 +186,7 @@ class TestHeads:
 
     def test_count_no_empty_line_against_their_length(self, address: str) -> None:
         head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
-        fields = b"X: 1234\r\n" * ((4000 - len(head) - 20) // 9)
+        fields = (b"X: " + b"1" * 85 + b"\r\n") * ((4000 - len(head) - 20) // 90)
         whole = head + fields + b"Y: " + b"y" * (4000 - len(head) - len(fields) - 7) + b"\r\n\r\n"
         assert len(whole) == 4000
         assert statuses(send(address, b"\r\n" + whole)) == [200]
