@@ -8,7 +8,7 @@ random bit in a random file, or cuts a random file at a random place; the time o
 failing disk. Half of the files are drawn by their number, half by their bytes. Then
 
 1. `verify --repair` must find it, and name the file; a cut that looks like the end of a killed process may
-   count as a leftover.
+   count as a leftover, and so may a damaged copy of a manifest.
 2. It must repair it: every row, picture, run and setting is compared with the original's, and its own second
    verification finds nothing. In every tenth round `verify` runs by itself before and after.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from command_line import run_vrag
 
+from vrag.atomic_io import one_writer
+from vrag.errors import VragError
 from vrag.index.integrity.backup_store import BackupStore
 
 if TYPE_CHECKING:
@@ -85,6 +87,36 @@ def test_the_hint_of_a_partial_restore_leads_to_the_restored_collection(home: Pa
     assert f"Run: vrag index verify --collection {home / 'restored'} --repair, then" in done.out
 
 
+def test_damage_to_a_table_is_listed_with_each_command(home: Path) -> None:
+    manifest = min((home / "collection" / "index" / "items.lance" / "_versions").glob("*.manifest"))
+    data = bytearray(manifest.read_bytes())
+    data[40] ^= 1
+    manifest.write_bytes(data)
+    done = vrag(home, "index", "backup", "backups")
+    assert done.status == 1
+    assert f"{manifest.name}: It had changed" in done.out
+    assert "The collection is damaged. Run: vrag index verify" in done.out
+    assert "the collection was damaged" in vrag(home, "index", "backups", "backups").out
+    done = vrag(home, "index", "restore", "backups", "restored")
+    assert done.status == 1
+    assert f"{manifest.name}: It had changed" in done.out
+    assert f"Run: vrag index verify --collection {home / 'restored'} --repair" in done.out
+    assert vrag(home, "index", "verify", "-c", "restored").status == 1
+
+
+def test_a_backup_is_reported_even_if_older_ones_cannot_be_deleted(home: Path) -> None:
+    vrag(home, "index", "backup", "backups")
+    (old,) = (home / "backups" / "snapshots").iterdir()
+    old.write_bytes(b"damaged")
+    done = vrag(home, "index", "backup", "backups", "--keep", "2")
+    assert done.status == 1
+    assert f"Backup {BackupStore(home / 'backups').names()[-1]} in " in done.out
+    assert f"Nothing was deleted: The snapshot {old} is damaged." in done.out
+    done = vrag(home, "index", "backups", "backups", "--keep", "2")
+    assert done.status == 1
+    assert "Nothing was deleted" in done.err
+
+
 def test_old_backups_are_deleted_without_a_new_one(home: Path) -> None:
     for _ in range(3):
         vrag(home, "index", "backup", "backups")
@@ -99,6 +131,8 @@ def test_a_busy_directory_has_the_status_of_a_busy_collection(home: Path) -> Non
         for command in ("backup", "backups --check", "backups --keep 1"):
             name, *options = command.split()
             assert vrag(home, "index", name, "backups", *options, "--wait", "0").status == 4
+    with one_writer(home / ".restored.lock", VragError("not held")):
+        assert vrag(home, "index", "restore", "backups", "restored").status == 4
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/reports", "qdrant://host/x"])

@@ -45,6 +45,7 @@ from vrag.errors import (
     FileTooLargeError,
     UnsupportedFormatError,
 )
+from vrag.scratch import remove_abandoned
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -349,6 +350,7 @@ from pathlib import Path
 from vrag.corpus.convert import convert_all
 from vrag.corpus.discover import read_source
 from vrag.corpus.converter import CorpusOptions
+from vrag.scratch import remove_abandoned
 from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 
 configure_sandbox(SandboxOptions(mode="off"))
@@ -383,6 +385,41 @@ def test_libreoffice_and_its_files_go_with_the_process_that_wanted_them(
     while left_files(tmp_path / "tmp") and time.monotonic() < limit:
         time.sleep(0.02)
     assert not left_files(tmp_path / "tmp")
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from vrag.corpus.converter import ConversionContext, CorpusOptions
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.office import OfficeFile
+from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
+
+configure_sandbox(SandboxOptions(mode="off"))
+source = read_source(Path(sys.argv[1]))
+file = OfficeFile(source, ConversionContext(source.path.parent / "items", CorpusOptions(ocr=False)))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@posix
+def test_what_a_killed_process_has_printed_by_itself_is_removed_at_the_next_start(
+    tmp_path: Path, program: Path
+) -> None:
+    stand_in(program, "save(1)")
+    path = write(tmp_path / "a.odt", odt("words"))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-c", OPEN, path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        remove_abandoned()
+        assert list((tmp_path / "tmp").glob("*/document.pdf")), "a live process keeps its own"
+        process.kill()
+    remove_abandoned()
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def left_files(folder: Path) -> list[Path]:

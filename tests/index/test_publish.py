@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.integrity.sealed_json import seal_json
 from vrag.index.integrity.verification import verify
 from vrag.index.location import IMPORTED, EmbedderRecord
 from vrag.index.maintenance import compact, prune, remove, status
@@ -486,6 +488,44 @@ class TestFailures:
             Objects(URL).write("published.json", content)
             with pytest.raises(CollectionError, match=message):
                 Collection.open(URL)
+
+    def test_every_flipped_bit_of_the_record_shows_and_publishing_again_mends_it(
+        self, filled: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        publish(filled, URL)
+        objects = Objects(URL)
+        whole = objects.read("published.json") or b""
+        with monkeypatch.context() as patched:
+            for bit in range(8 * len(whole)):
+                flipped = bytearray(whole)
+                flipped[bit // 8] ^= 1 << bit % 8
+                patched.setattr(Objects, "read", lambda *_, data=bytes(flipped): data)
+                with pytest.raises(CollectionError, match=r"published\.json is damaged.*Publish it again"):
+                    PublishedRecord.read(objects)
+        objects.write("published.json", whole[:-9])
+        assert publish(filled, URL).fresh
+        assert everything(Collection.open(URL)) == everything(filled)
+
+    def test_a_record_of_an_earlier_version_of_vrag_is_read(self, filled: Collection) -> None:
+        publish(filled, URL)
+        record = json.loads(Objects(URL).read("published.json") or b"")
+        del record["checksum"]
+        Objects(URL).write("published.json", json.dumps(record, indent=2).encode())
+        assert everything(Collection.open(URL)) == everything(filled)
+        assert not publish(filled, URL).fresh
+
+    def test_wrong_types_in_a_record_are_told(
+        self, filled: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        publish(filled, URL)
+        objects = Objects(URL)
+        record = json.loads(objects.read("published.json") or b"")
+        for name in record["current"]:
+            for value in (None, [], {}, "x", True, float("inf")):
+                data = seal_json(record | {"current": record["current"] | {name: value}})
+                monkeypatch.setattr(Objects, "read", lambda *_, data=data: data)
+                with pytest.raises(CollectionError, match=r"published\.json is damaged"):
+                    PublishedRecord.read(objects)
 
     @pytest.mark.slow
     def test_a_server_that_goes_and_comes_back_is_told_and_read_again(

@@ -196,7 +196,9 @@ def test_a_collection_that_cannot_be_written_to_is_searched_all_the_same(
     collection = make(tmp_path / "c", made, kind)
     collection.cache_dir.write_text("in the way")
     elsewhere = tmp_path / "temporary"
-    elsewhere.mkdir()
+    killed = elsewhere / "vrag-cache-vectors-other-new-x"  # of another collection, by a killed process
+    killed.mkdir(parents=True)
+    (killed / "lock").touch()
     monkeypatch.setattr(array_cache.tempfile, "gettempdir", lambda: str(elsewhere))
     assert answers(opened(collection, len(made), tier), made)[0][0][0] == names(300)[3]
     assert not list(elsewhere.iterdir()), "nothing is left there"

@@ -308,6 +308,20 @@ def wait_for_count(engine: Engine, query: str, count: int) -> int:
     return found
 
 
+def slow_down(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let newer states be loaded once the event is set."""
+    monkeypatch.setattr(Engine, "BLINK", 0.05)
+    go = threading.Event()
+    load: Callable[[object], object] = getattr(engine, "_load")  # noqa: B009 - what is private, slowed down
+
+    def slow(old: object) -> object:
+        go.wait(30)
+        return load(old)
+
+    monkeypatch.setattr(engine, "_load", slow)
+    return go
+
+
 class TestGrowth:
     def test_sees_what_is_added_and_removed(self, collection: Collection) -> None:
         engine = Engine(Collection.open(collection.directory), WordEmbedder())
@@ -361,7 +375,7 @@ class TestGrowth:
         lexical.announced = lexical.file_table.version
         assert len(ids(engine, "apple")) == 2
 
-    def test_an_older_state_serves_nothing_that_was_removed(
+    def test_what_took_the_place_of_what_was_removed_is_found(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Engine, "PATIENCE", 1e9)
@@ -369,13 +383,25 @@ class TestGrowth:
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         put(lexical, 2, "apple")
         assert len(ids(engine, "apple")) == 2
-        before = engine.version
         lexical.file_table.delete(f"id = '{document_id(2)}'")
         put(lexical, 3, "apple")
+        assert ids(engine, "apple") == [item_id(document_id(number), 1) for number in (1, 3)]
+
+    def test_an_older_state_serves_nothing_that_was_removed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = Engine(lexical)
+        put(lexical, 1, "apple")
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 2
+        before = engine.version
+        go = slow_down(engine, monkeypatch)
+        lexical.file_table.delete(f"id = '{document_id(2)}'")
         assert ids(engine, "apple") == [item_id(document_id(1), 1)]
         after = engine.version
         assert after != before
         assert engine.version == after
+        go.set()
 
     def test_what_takes_long_to_load_is_loaded_while_the_older_state_serves(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
@@ -383,15 +409,7 @@ class TestGrowth:
         engine = Engine(lexical)
         put(lexical, 1, "apple")
         assert len(ids(engine, "apple")) == 1
-        monkeypatch.setattr(Engine, "BLINK", 0.05)
-        go = threading.Event()
-        load: Callable[[object], object] = getattr(engine, "_load")  # noqa: B009 - what is private, slowed down
-
-        def slow(old: object) -> object:
-            go.wait(30)
-            return load(old)
-
-        monkeypatch.setattr(engine, "_load", slow)
+        go = slow_down(engine, monkeypatch)
         put(lexical, 2, "apple")
         assert len(ids(engine, "apple")) == 1
         go.set()

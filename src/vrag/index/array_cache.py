@@ -51,6 +51,8 @@ _FORMAT = 2
 _INDEX = "cache.json"
 _SCRATCH = "-new-"
 """In the name of a directory that is being written."""
+_ELSEWHERE = "vrag-cache-"
+"""Beginning of the name of a directory in a folder that is not one of caches."""
 _LOCK = "lock"
 _PIECE = 4096
 _PIECES = 64
@@ -101,7 +103,7 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     for home in (directory.parent, Path(tempfile.gettempdir()), Path("/dev/shm")):  # noqa: S108
         try:
             if home != directory.parent:
-                sweep(home, f"{directory.name}{_SCRATCH}", keep="")
+                sweep(home, f"{_ELSEWHERE}*{_SCRATCH}", keep="")
             return make(home, directory, build)
         except OSError as error:
             failures.append(error)
@@ -174,7 +176,11 @@ def sweep(home: Path, kind: str, keep: str) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         for path in paths:
             lock = path / _LOCK
-            if _SCRATCH in path.name and (lock.exists() or _age(path) > _STALE_SECONDS):
+            if (
+                _SCRATCH in path.name
+                and not path.is_symlink()
+                and (lock.exists() or _age(path) > _STALE_SECONDS)
+            ):
                 with suppress(Timeout, OSError):
                     with FileLock(lock, timeout=0):
                         pass  # no process is writing it; the lock itself could not be deleted here on Windows
@@ -193,9 +199,10 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
     """
     from filelock import FileLock
 
+    name = directory.name if home == directory.parent else f"{_ELSEWHERE}{directory.name}"
     if home == directory.parent:
         home.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{directory.name}{_SCRATCH}", dir=home))
+    scratch = Path(tempfile.mkdtemp(prefix=f"{name}{_SCRATCH}", dir=home))
     try:
         with FileLock(scratch / _LOCK):  # tells a build that is at work from one that was killed
             content = build(scratch)

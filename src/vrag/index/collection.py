@@ -271,7 +271,7 @@ class Collection:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
             with (
-                self.stored(item.image, item.checksum) as file,
+                self.stored(item.image, item.checksum, f"The picture of {item.name}") as file,
                 Image.open(file, formats=IMAGE_FORMATS) as image,
             ):
                 return rgb(image, least)
@@ -290,7 +290,8 @@ class Collection:
         if item.clip is None:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
         try:
-            with self.stored(item.clip.path, item.clip.checksum) as file, on_disk(file) as path:
+            title = f"The clip of {item.name}"
+            with self.stored(item.clip.path, item.clip.checksum, title) as file, on_disk(file) as path:
                 return clip_frames(path, item.clip.start, fps=fps, most=most)
         except (OSError, CorpusError) as error:
             raise CollectionError(
@@ -321,12 +322,12 @@ class Collection:
             fault = fault or opened
         return fault or SourceFault.ABSENT
 
-    def stored(self, name: str, checksum: int = 0) -> BinaryIO:
+    def stored(self, name: str, checksum: int = 0, title: str = "") -> BinaryIO:
         """Open a picture or clip, by its path relative to `items/`, to read and to seek in.
 
-        It is compared with its checksum; 0 for one that is not known. Raises `FileNotFoundError` if there is
-        none, and `CollectionError` if it is damaged, the path leads out of `items/`, or the storage cannot be
-        reached.
+        It is compared with its checksum; 0 for one that is not known. `title` names it in the error of a
+        damaged one. Raises `FileNotFoundError` if there is none, and `CollectionError` if it is damaged, the
+        path leads out of `items/`, or the storage cannot be reached.
         """
         file = self.location.open(name)
         if not checksum:
@@ -337,7 +338,7 @@ class Collection:
         if file_checksum(file) != checksum:
             file.close()
             raise CollectionError(
-                f"{name} is damaged: its checksum does not match.", self.location.repair_hint
+                f"{title or name} is damaged: its checksum does not match.", self.location.repair_hint
             )
         file.seek(0)
         return file

@@ -46,6 +46,7 @@ MIN_ADDRESS_BYTES = 2 * 2**30
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
+_REPAIR = f"Run: {REPAIR_COMMAND}. If that cannot repair it, restore a backup: vrag index restore"
 _LOCK = "lock"
 _WRITER = "writer.json"
 
@@ -114,11 +115,11 @@ class CollectionHeader:
         except OSError as error:
             raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise _damaged(str(path), first_line(error)) from error
+            raise CollectionError(f"{path} is damaged: {first_line(error)}.", _REPAIR) from error
 
     @classmethod
-    def parse(cls, text: str, where: str) -> CollectionHeader:
-        """Parse the text of a file; `where` names the file in errors.
+    def parse(cls, text: str, where: str, hint: str = _REPAIR) -> CollectionHeader:
+        """Parse the text of a file; `where` names the file in errors, `hint` is advice where it is damaged.
 
         Raises `CollectionError` if it is damaged or of another version of vrag.
         """
@@ -146,9 +147,9 @@ class CollectionHeader:
                 None if embedder is None else EmbedderRecord.parse(_object(embedder)),
             )
         except KeyError as error:
-            raise _damaged(where, f"it has no {error.args[0]}") from error
+            raise CollectionError(f"{where} is damaged: it has no {error.args[0]}.", hint) from error
         except (ValueError, TypeError) as error:
-            raise _damaged(where, first_line(error)) from error
+            raise CollectionError(f"{where} is damaged: {first_line(error)}.", hint) from error
 
     def write(self, directory: Path) -> None:
         """Write it as a whole, also when the machine loses power."""
@@ -223,13 +224,6 @@ def _text(value: Any) -> str:  # noqa: ANN401 - whatever a file holds
     if not isinstance(value, str):
         raise TypeError("a text is missing")
     return value
-
-
-def _damaged(where: str, reason: str) -> CollectionError:
-    return CollectionError(
-        f"{where} is damaged: {reason}.",
-        f"Run: {REPAIR_COMMAND}. If that cannot repair it, restore a backup: vrag index restore",
-    )
 
 
 def _model(embedder: EmbedderInfo | None) -> str:

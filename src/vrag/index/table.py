@@ -24,6 +24,7 @@ from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
 from vrag.index.integrity.file_records import (
+    TWO_WRITERS,
     is_interrupted,
     recorded_commit,
     recorded_deletion,
@@ -31,6 +32,7 @@ from vrag.index.integrity.file_records import (
 )
 from vrag.index.integrity.recovery import advance_version, forget_undoing, recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
+from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -59,6 +61,11 @@ _MAX_SQL_VALUES = 1000
 _CACHE_BYTES = 32 * 2**20
 """What LanceDB remembers of the versions of a table. Its own limit is several gigabytes, which a process that
 follows a table for weeks would fill."""
+_KEYS = ("key", "id", "document")
+"""The columns that rows are known by: of these, each part that has a checksum contains one."""
+_TITLE = ("name", "document_name", "kind", "ordinal")
+"""The columns that name the document of a row, and the place in it."""
+_KINDS = frozenset(ItemKind)
 _CATALOG_CLIENTS = "lance_namespace_urllib3_client"
 """The clients of remote catalogs, which LanceDB imports for their types: a third of its import time."""
 
@@ -103,8 +110,8 @@ class TableStore(ABC):
         return None
 
     @contextmanager
-    def commit(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
-        """Acknowledge the commits that are made in this block when it ends."""
+    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:  # noqa: ARG002 - for overrides
+        """Acknowledge the commits of this block when it ends; `made` then returns the version it has made."""
         yield
 
     @contextmanager
@@ -167,9 +174,9 @@ class Directory(TableStore):
         return newest_manifest(self._path / f"{table}.lance")
 
     @contextmanager
-    def commit(self, table: str) -> Generator[None]:
+    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:
         """Record the commits that are made in this block, with their files."""
-        with recorded_commit(self._path / f"{table}.lance", durable=self._durable):
+        with recorded_commit(self._path / f"{table}.lance", made, durable=self._durable):
             yield
 
     @contextmanager
@@ -206,6 +213,11 @@ class Directory(TableStore):
             return "Free some disk space and run the command again: it continues where it stopped."
         if "permission" in lowered or "read-only" in lowered:
             return "Fix the permissions, or use a collection in another directory."
+        if TWO_WRITERS in message:
+            return (
+                "Run the command again. Several machines may use one collection only on a disk that shares "
+                "locks between them."
+            )
         if "not found" in lowered:
             return "A file of the table is gone: build the collection again in another directory."
         return f"Run: {REPAIR_COMMAND}"
@@ -266,12 +278,23 @@ def _is_failure(error: BaseException) -> bool:
     return isinstance(error, _FAILURES) or type(error).__name__ == _PANIC
 
 
-def _printable(value: Any) -> str:  # noqa: ANN401 - pyarrow has no types
-    """Return a cell for people: what is damaged may be no text."""
+def _describe_row(handle: LanceTable, key: str, cell: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+    """Return the document and the place in it that a damaged row is of, as far as that can be read."""
+    title = "a row"
     try:
-        return repr(value.as_py())
-    except ValueError:
-        return "a row"
+        value = cell.as_py()
+        title = repr(value)
+        names = [name for name in _TITLE if name in handle.schema.names]
+        if value is None or not names:
+            return title
+        data = handle.search().where(f"{key} = {literal(value)}").limit(1).select(names).to_arrow()
+        row = data.to_pylist()[0]
+        place = f"{row['kind']} {row['ordinal']} of " if key == "id" and row.get("kind") in _KINDS else ""
+        return f"{place}{row[names[0]]!r} ({value})"
+    except BaseException as error:
+        if not _is_failure(error):
+            raise
+        return title  # what is damaged may be no text
 
 
 def _encode(values: Sequence[str]) -> NDArray[np.bytes_]:
@@ -505,7 +528,7 @@ class Table:
             handle = self._newest()
             if handle is None:
                 return
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 handle.optimize(cleanup_older_than=_NEVER)
             with self._store.deletion(self._name):
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
@@ -516,7 +539,7 @@ class Table:
         """Hold the lock, and acknowledge the commit that is made in this block; create the table first."""
         with self._using("written"):
             handle = self._writable()
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 yield handle
 
     def _read(
@@ -548,7 +571,7 @@ class Table:
         with_sums = with_parts(wanted, self._parts if checked else (), handle.schema.names)
         data = query.select(with_sums).to_arrow()
         if checked:
-            self._check(data)
+            self._check(data, handle)
         for name in missing:
             field = self.schema.field(name)
             data = data.append_column(field, arrow().nulls(data.num_rows, field.type))
@@ -558,15 +581,14 @@ class Table:
     def _checksum_columns(self) -> set[str]:
         return {part.column for part in self._parts}
 
-    def _check(self, data: ArrowTable) -> None:
+    def _check(self, data: ArrowTable, handle: LanceTable) -> None:
         damages = find_damage(data, self._parts)
         if damages:
             row, part = damages[0]
-            key = next((name for name in ("id", "key") if name in data.column_names), "")
-            name = f" of {_printable(data[key][row])}" if key else ""
+            key = next(name for name in _KEYS if name in part.columns)
             raise CollectionError(
-                f"The {part.title}{name} in the table {self._name} in {self._store.name} is damaged: "
-                "its checksum does not match.",
+                f"The {part.title} of {_describe_row(handle, key, data[key][row])} in the table {self._name} "
+                f"in {self._store.name} is damaged: its checksum does not match.",
                 self._store.hint("checksum"),
             )
 
@@ -629,7 +651,7 @@ class Table:
         handle = self._newest()
         if handle is None:
             database = open_database(database_path, self._store.options)
-            with self._store.commit(self._name):
+            with self._store.commit(self._name, lambda: int(handle.version)):
                 handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._handle = handle
             self._table_version = self._store.table_version(self._name)

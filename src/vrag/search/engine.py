@@ -206,7 +206,7 @@ class Engine(ForwardedItems):
         It is the newest version, but for two cases: while files are being added, a commit every few seconds
         must not make every query rebuild what it searches, unless somebody was told that a document can be
         found; and what takes long to load is loaded by a thread of its own, while the version before it
-        serves. Documents that were removed are never found.
+        serves. Documents that were removed or replaced are never found.
         """
         with self._refreshing:
             version = self.collection.item_table.version, self.collection.file_table.version
@@ -220,18 +220,27 @@ class Engine(ForwardedItems):
                 if self._is_awaited(current):  # it was being loaded before the document was committed
                     current = self._snapshot = self._reload(current)
                 if current.catalog.version != version:
-                    current = self._hide_removed(current)
+                    current = self._without_removed(current)
             return current
 
     def _is_awaited(self, snapshot: Snapshot) -> bool:
         """Return whether a client was told of a document that a snapshot does not have."""
         return snapshot.catalog.version[1] < self.collection.announced
 
-    def _hide_removed(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot of an older version without the documents that were removed since."""
-        present = self.collection.file_table.read(["id"]).data["id"].to_pylist()
-        removed = set(snapshot.catalog.documents.values).difference(present)
-        return replace(snapshot, catalog=snapshot.catalog.without(removed))
+    def _without_removed(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot that has no documents that were removed since it was loaded.
+
+        That is the newest one, which has what took their place, or the same without them while that is
+        loaded.
+        """
+        manifest = self.collection.file_table.read(["id"])
+        removed = set(snapshot.catalog.documents.values).difference(manifest.data["id"].to_pylist())
+        if not removed or snapshot.catalog.version[1] >= manifest.version:
+            return snapshot
+        newer = self._snapshot = self._reload(snapshot)
+        if newer.catalog.version[1] >= manifest.version:
+            return newer
+        return replace(newer, catalog=newer.catalog.without(removed))
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
         """Embed queries; None when vectors are not searched."""

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from fake_conversion import FakeConversion, contents
 
+from vrag import atomic_io
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index import embed_items
 from vrag.index.array_cache import Manifest, newest_manifest
@@ -134,6 +136,16 @@ def test_a_restored_collection_is_the_one_that_was_backed_up(filled: Collection,
     assert all(own[name] == other[name] for name in kept)
     status = (filled.directory / "uploads" / "sent.txt").stat()
     assert (copy.directory / "uploads" / "sent.txt").stat().st_mtime_ns == status.st_mtime_ns
+
+
+def test_copies_of_manifests_are_not_backed_up_but_made_anew(filled: Collection, backups: Path) -> None:
+    copies = {"index/files.manifest", "index/items.manifest"}
+    name = back_up(filled, backups).snapshot.name
+    stored = {file.name for file in BackupStore.open(backups).read(name)[1]}
+    copy = restored(backups)
+    assert copies <= files_below(filled.directory).keys() - stored
+    assert copies <= files_below(copy.directory).keys()
+    assert not any(problem.file in copies for problem in verify(copy).problems)
 
 
 def test_a_restored_collection_is_written_to_like_any_other(
@@ -359,6 +371,118 @@ def test_damage_of_the_collection_is_reported_and_the_rest_backed_up(
     assert contents(restored(backups)) == contents(filled)
 
 
+class TestTableDamage:
+    """A table file that has changed since its commit was recorded, in a way that LanceDB does not notice."""
+
+    @pytest.fixture(params=["items", "files"])
+    def manifest(self, request: pytest.FixtureRequest, filled: Collection) -> Path:
+        """The newest manifest of a table."""
+        return min((filled.directory / "index" / f"{request.param}.lance" / "_versions").glob("*.manifest"))
+
+    @staticmethod
+    def flip(manifest: Path) -> str:
+        """Flip a bit, and keep the modification time; return the name in the collection."""
+        data = bytearray(manifest.read_bytes())
+        data[40] ^= 1
+        manifest.write_bytes(data)
+        os.utime(manifest, ns=(LONG_AGO, LONG_AGO))
+        return manifest.relative_to(manifest.parents[3]).as_posix()
+
+    def test_it_is_reported_and_the_restored_collection_is_as_damaged(
+        self, filled: Collection, backups: Path, manifest: Path
+    ) -> None:
+        name = self.flip(manifest)
+        report = back_up(filled, backups)
+        assert (report.damaged, report.missing) == ((name,), ())
+        assert [record.name for record in BackupStore(backups).read(report.snapshot.name)[0].damaged] == [
+            name
+        ]
+        copy = restored(backups)
+        assert name in {problem.file for problem in verify(copy).problems}
+        assert verify(copy, repair=True).ok
+        assert contents(copy) == contents(filled)
+
+    def test_a_sound_copy_in_its_place_is_backed_up_whatever_its_time(
+        self, filled: Collection, backups: Path, manifest: Path
+    ) -> None:
+        self.flip(manifest)
+        back_up(filled, backups)
+        self.flip(manifest)
+        assert back_up(filled, backups).damaged == ()
+        assert verify(restored(backups)).ok
+
+    @pytest.mark.parametrize("is_damaged", [True, False])
+    def test_files_of_a_commit_that_is_recorded_meanwhile_are_compared(
+        self,
+        filled: Collection,
+        backups: Path,
+        manifest: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        is_damaged: bool,
+    ) -> None:
+        name = self.flip(manifest) if is_damaged else ""
+        self.record_last_commit_while_storing(manifest, monkeypatch, lambda: None)
+        assert back_up(filled, backups).damaged == ((name,) if is_damaged else ())
+
+    def test_a_commit_that_was_undone_meanwhile_is_not_damage(
+        self, filled: Collection, backups: Path, folder: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The next commits have its number, and others."""
+
+        def commit() -> None:
+            self.flip(manifest)
+            (folder / "c.txt").write_text("pic five")
+            add(Collection.open(filled.directory), [folder])
+
+        self.flip(manifest)
+        self.record_last_commit_while_storing(manifest, monkeypatch, commit)
+        assert back_up(filled, backups).damaged == ()
+        assert contents(restored(backups)) == contents(filled)
+
+    def record_last_commit_while_storing(
+        self, manifest: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]
+    ) -> None:
+        journal = manifest.parents[1].with_suffix(".files")
+        whole = journal.read_bytes()
+        journal.write_bytes(
+            b"".join(whole.splitlines(keepends=True)[:-2])
+        )  # without its begin and its version
+        store = backup_module._SnapshotBuilder._store  # pyright: ignore[reportPrivateUsage]
+        attempts: list[object] = []
+
+        def record_and_store(self: Any) -> None:  # noqa: ANN401
+            store(self)
+            if not attempts:
+                journal.write_bytes(whole)
+                then()
+            attempts.append(self)
+
+        monkeypatch.setattr(backup_module._SnapshotBuilder, "_store", record_and_store)  # pyright: ignore[reportPrivateUsage]
+
+    def test_a_table_that_cannot_be_read_is_named_where_it_is(
+        self, filled: Collection, backups: Path, manifest: Path
+    ) -> None:
+        for path in (manifest.parents[1] / "data").iterdir():
+            path.write_bytes(bytes(path.stat().st_size))
+        with pytest.raises(CollectionError) as error:
+            back_up(filled, backups)
+        assert f"in {filled.directory / 'index'}" in error.value.message
+        assert BackupStore(backups).names() == []
+
+    def test_snapshots_from_before_records_were_compared_are_restored(
+        self, filled: Collection, backups: Path
+    ) -> None:
+        store, name = BackupStore(backups), back_up(filled, backups).snapshot.name
+        path = backups / "snapshots" / f"{name}.jsonl"
+        content = path.read_bytes().replace(b', "damaged": []', b"", 1)
+        path.unlink()
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        path.with_name(f"{name[:-16]}{digest}.jsonl").write_bytes(content)
+        assert store.names() != [name]
+        assert verify(restored(backups)).ok
+
+
 def test_a_full_disk_loses_nothing_and_the_next_backup_continues(
     filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,6 +520,25 @@ def test_a_full_disk_loses_nothing_and_the_next_backup_continues(
     assert added
     assert not set(stored) & set(added)
     assert contents(restored(backups)) == contents(filled)
+
+
+def test_a_backup_is_on_the_disk_whatever_the_durability_of_the_collection(
+    filled: Collection, backups: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.open(filled.directory, durable=False)
+    (folder / "c.txt").write_text("pic five")
+    add(collection, [folder])
+    synced: set[int] = set()
+
+    def sync_handle(handle: int, original: Callable[[int], None] = atomic_io.sync_handle) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        original(handle)
+
+    monkeypatch.setattr(atomic_io, "sync_handle", sync_handle)
+    back_up(collection, backups)
+    paths = [path for path in backups.rglob("*") if path.name not in {"lock", "backups.json"}]
+    assert len(paths) > 20
+    assert {path.name for path in paths if path.stat().st_ino not in synced} == set()
 
 
 @pytest.mark.parametrize("place", [".", "backups", "..", "../.."])
@@ -453,13 +596,17 @@ class TestPruning:
         name = back_up(filled, backups).snapshot.name
         path = backups / "snapshots" / f"{name}.jsonl"
         path.write_bytes(path.read_bytes().replace(b"items", b"itens"))
-        before = BackupStore(backups).objects()
-        with pytest.raises(CollectionError, match="is damaged") as error:
-            back_up(filled, backups, keep=5)
-        assert str(path) in error.value.message
-        assert before.keys() <= BackupStore(backups).objects().keys()
+        store = BackupStore(backups)
+        before = store.objects()
+        report = back_up(filled, backups, keep=5)
+        assert report.prune_failure.startswith(f"Nothing was deleted: The snapshot {path} is damaged.")
+        assert (report.deleted, report.snapshot.name in store.names()) == ((), True)
+        assert contents(restored(backups)) == contents(filled)
+        with store.lock(), pytest.raises(CollectionError, match="Nothing was deleted"):
+            store.prune(5)
+        assert before.keys() <= store.objects().keys()
         path.unlink()
-        back_up(filled, backups, keep=5)
+        assert not back_up(filled, backups, keep=5).prune_failure
 
     def test_fewer_backups_than_are_kept_stay(self, filled: Collection, backups: Path) -> None:
         names = [back_up(filled, backups).snapshot.name for _ in range(3)]
@@ -489,6 +636,22 @@ class TestRestoring:
         with pytest.raises(CollectionError, match="not empty"):
             restore(backups, filled.directory)
         assert files_below(filled.directory) == before
+        assert not list(filled.directory.parent.glob(".*"))
+
+    def test_one_process_restores_to_a_directory(
+        self, filled: Collection, backups: Path, tmp_path: Path
+    ) -> None:
+        back_up(filled, backups)
+        refused: list[int] = []
+
+        def restore_as_well(done: int, _: int) -> None:
+            with pytest.raises(CollectionBusy, match="Another process is restoring"):
+                restore(backups, tmp_path / "new")
+            refused.append(done)
+
+        restore(backups, tmp_path / "new", progress=restore_as_well)
+        assert refused
+        assert contents(Collection.open(tmp_path / "new")) == contents(filled)
 
     def test_an_empty_directory_is_filled(self, filled: Collection, backups: Path, tmp_path: Path) -> None:
         back_up(filled, backups)

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +13,21 @@ import pytest
 from PIL import Image
 
 from vrag.corpus.converter import CorpusOptions
-from vrag.errors import CollectionError
+from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.integrity import inspection
+from vrag.index.integrity import repair as repair_module
+from vrag.index.integrity.file_records import check_files, recorded_deletion
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
 from vrag.index.location import LocalLocation
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vrag.index.integrity.file_records import FileFault, FileRecord
     from vrag.index.integrity.problems import VerifyReport
 
 
@@ -80,6 +88,10 @@ def oldest_manifest(home: Path) -> Path:
     return max((home / "index").glob("files.lance/_versions/*.manifest"))
 
 
+def newest_data(home: Path) -> Path:
+    return newest(home, "files.lance/data/*.lance")
+
+
 FLIPPED: dict[str, Callable[[Path], Path]] = {
     "header": lambda home: home / "collection.json",
     "copy of the header": lambda home: home / "index" / "collection.json",
@@ -128,11 +140,44 @@ def test_a_picture_is_repaired_without_its_document_where_one_bit_was_flipped(ho
     assert content(home) == before
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value", "columns", "message"),
+    [
+        ("item_table", "text_source", "ocr", ["text_source"], "The media of passage 1 of 'a.txt' ("),
+        ("item_table", "document_name", "b.txt", ["document", "document_name"], "The file name of 'b.txt' ("),
+        ("file_table", "size", 9, ["size"], "The file of 'a.txt' ("),
+        ("file_table", "id", "9", ["id"], "The entry of 'a.txt' ("),
+        ("item_table", "kind", "\x1b[2J", ["kind"], "The entry of 'a.txt' ("),
+    ],
+)
+def test_a_damaged_row_is_named_by_its_document(
+    home: Path, table: str, column: str, value: object, columns: list[str], message: str
+) -> None:
+    name = "document_name" if table == "item_table" else "name"
+    getattr(Collection.open(home), table).update(f"{name} = 'a.txt'", {column: value})
+    with pytest.raises(CollectionError) as error:
+        getattr(Collection.open(home), table).read(columns)
+    assert str(error.value).startswith(message)
+    assert error.value.hint == "Run: vrag index verify --repair"
+
+
+def test_a_damaged_picture_is_named_by_its_document(home: Path) -> None:
+    flip(next((home / "items").rglob("*.*")))
+    collection = Collection.open(home)
+    (id,) = (row["id"] for row in collection.scan(["id", "image"]).data.to_pylist() if row["image"])
+    with pytest.raises(
+        CollectionError, match=r"picture of c_1 .*(damaged|cannot be opened).*verify --repair"
+    ):
+        collection.image(id)
+
+
 @pytest.mark.usefixtures("no_sources")
 def test_what_cannot_be_made_again_is_kept_and_listed(home: Path) -> None:
     collection = Collection.open(home)
     collection.item_table.update("text LIKE '%ferry%'", {"text": "The ferry sails at mine."})
-    with pytest.raises(CollectionError, match=r"text of .* is damaged"):
+    with pytest.raises(
+        CollectionError, match=r"text of passage 1 of 'a\.txt' .* is damaged.*verify --repair"
+    ):
         Collection.open(home).scan(["text"])
 
     repaired = repair(home)
@@ -206,11 +251,70 @@ def test_rows_of_an_earlier_version_get_their_checksums(home: Path) -> None:
     assert content(home) == before
 
 
-def test_a_collection_that_cannot_be_locked_is_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "commits"), [(1 << 20, 1), (1, 3)])
+def test_checksums_are_added_in_commits_of_limited_size(
+    home: Path, monkeypatch: pytest.MonkeyPatch, size: int, commits: int
+) -> None:
+    monkeypatch.setattr(repair_module, "_BATCH_ROWS", 1)
+    monkeypatch.setattr(repair_module, "_BATCH_BYTES", size)
+    collection = Collection.open(home)
+    collection.item_table.update("true", {"checksums": None})
+    before = collection.table_version
+    repair(home)
+    assert Collection.open(home).table_version == before + commits
+    assert verify(collection).problems == ()
+
+
+@pytest.fixture
+def unlockable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No collection can be locked."""
+
     def lock(_: LocalLocation, wait: float | None = None) -> None:
         raise CollectionError("It is write-protected.")
 
     monkeypatch.setattr(LocalLocation, "lock", lock)
+
+
+@pytest.mark.usefixtures("unlockable")
+@pytest.mark.parametrize(
+    ("gone", "kind"), [(oldest_manifest, ProblemKind.LEFTOVER), (newest_data, ProblemKind.DAMAGE)]
+)
+def test_without_the_lock_a_deletion_that_did_not_end_is_no_damage(
+    home: Path, gone: Callable[[Path], Path], kind: ProblemKind
+) -> None:
+    """Files that the newest version needs are never deleted."""
+    with suppress(KeyboardInterrupt), recorded_deletion(home / "index" / "files.lance"):
+        gone(home).unlink()
+        raise KeyboardInterrupt
+    report = verify(open_damaged(home))
+    assert (report.worst, report.ok) == (kind, kind is ProblemKind.LEFTOVER), report.problems
+
+
+@pytest.mark.usefixtures("unlockable")
+@pytest.mark.parametrize("writes", [1, 1000])
+def test_what_a_writer_changes_meanwhile_is_no_damage(
+    home: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    written: list[int] = []
+
+    def check(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
+        if table.stem == "items" and len(written) < writes:
+            written.append(1)
+            writer = Collection.open(home).item_table
+            writer.delete("false")
+            writer.compact(timedelta(milliseconds=1))
+        return check_files(table, records)
+
+    monkeypatch.setattr(inspection, "check_files", check)
+    if writes == 1:
+        assert verify(open_damaged(home)).problems == ()
+        return
+    with pytest.raises(CollectionBusy, match="while it was checked"):
+        verify(open_damaged(home))
+
+
+@pytest.mark.usefixtures("unlockable")
+def test_a_collection_that_cannot_be_locked_is_checked(home: Path) -> None:
     assert verify(open_damaged(home)).problems == ()
     with pytest.raises(CollectionError, match="write-protected"):
         verify(open_damaged(home), repair=True)
@@ -233,6 +337,66 @@ def test_a_lost_table_or_manifest_is_found_and_no_item_is_deleted(home: Path, ta
     documents = Collection.open(home).documents()
     assert {document.name for document in documents} == {"a.txt", "b.txt", "c.png"}
     assert not verify(open_damaged(home)).problems
+
+
+def newest_manifest(home: Path, table: str) -> Path:
+    return min((home / "index").glob(f"{table}.lance/_versions/*.manifest"))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+@pytest.mark.usefixtures("no_sources")
+@pytest.mark.parametrize("table", ["files", "items"])
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_the_newest_manifest_is_put_back_from_its_copy(
+    home: Path, table: str, damage: Callable[[Path], None]
+) -> None:
+    before, manifest = content(home), newest_manifest(home, table)
+    written = manifest.read_bytes()
+    damage(manifest)
+    repaired = repair(home)
+    assert repaired.problems
+    assert (repaired.ok, repaired.open) == (True, ()), repaired.problems
+    assert not any(problem.deleted for problem in repaired.problems)
+    assert content(home) == before
+    assert manifest.read_bytes() == written
+
+
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+def test_a_damaged_copy_of_a_manifest_is_a_leftover_and_written_anew(
+    home: Path, damage: Callable[[Path], None]
+) -> None:
+    copy = home / "index" / "items.manifest"
+    damage(copy)
+    (problem,) = verify(open_damaged(home)).problems
+    assert (problem.kind, problem.file) == (ProblemKind.LEFTOVER, "index/items.manifest")
+    repaired = repair(home)
+    assert (repaired.worst, repaired.problems[0].repaired) == (None, True)
+    assert copy.read_bytes() == newest_manifest(home, "items").read_bytes()
+    assert verify(open_damaged(home)).problems == ()
+
+
+def test_tables_of_an_earlier_version_need_no_copies_of_manifests(home: Path) -> None:
+    for path in (*(home / "index").glob("*.manifest"), *(home / "index").glob("*.files")):
+        path.unlink()
+    problems = verify(open_damaged(home)).problems
+    assert {problem.kind for problem in problems} == {ProblemKind.UNPROTECTED}
+
+
+@pytest.mark.usefixtures("no_sources")
+def test_items_that_are_lost_with_a_manifest_and_its_copy_are_not_called_repaired(home: Path) -> None:
+    cut(newest_manifest(home, "items"))
+    (home / "index" / "items.manifest").unlink()
+    found = repair(home)
+    lost = {problem.subject for problem in found.open if problem.document}
+    assert lost == {"b.txt", "c.png"}, found.problems
+    assert any(
+        not problem.repaired and problem.detail.startswith("It has 0 items instead of 1. Missing")
+        for problem in found.problems
+    )
+    assert not found.ok
 
 
 def test_a_table_that_was_being_replaced_is_put_back(home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,16 @@ import pytest
 from vrag.atomic_io import read_lines
 from vrag.index.integrity.file_records import (
     check_files,
+    check_manifest_copy,
+    is_interrupted,
     journal_path,
     list_files,
+    manifest_copy_path,
     newest_version,
     read_records,
     read_table_records,
     recorded_commit,
+    restore_manifest,
 )
 from vrag.index.schema import arrow
 from vrag.index.table import Directory, Table
@@ -52,6 +57,31 @@ def test_every_commit_is_recorded_with_all_its_files(tmp_path: Path) -> None:
         assert records.files.keys() == list_files(folder)
         assert not records.is_deleting
         assert check_files(folder, records.files.values()) == []
+        newest = min((folder / "_versions").glob("*.manifest"))
+        assert manifest_copy_path(folder).read_bytes() == newest.read_bytes()
+
+
+def test_a_manifest_that_has_the_name_of_a_lost_one_is_recorded_anew(tmp_path: Path) -> None:
+    make_table(tmp_path)[0].append(rows("a"))
+    folder = make_table(tmp_path)[1]
+    min((folder / "_versions").glob("*.manifest")).unlink()
+    manifest_copy_path(folder).unlink()
+    make_table(tmp_path)[0].append(rows("b"))
+    records = read_table_records(folder)
+    assert check_files(folder, records.files.values()) == []
+    assert check_manifest_copy(folder, records) == ""
+
+
+def test_a_copy_of_another_manifest_is_not_put_in_its_place(tmp_path: Path) -> None:
+    table, folder = make_table(tmp_path)
+    table.append(rows("a"))
+    earlier = manifest_copy_path(folder).read_bytes()
+    table.append(rows("b"))
+    manifest_copy_path(folder).write_bytes(earlier)
+    newest = min((folder / "_versions").glob("*.manifest"))
+    newest.unlink()
+    assert not restore_manifest(folder)
+    assert not newest.exists()
 
 
 def test_a_changed_file_is_found(tmp_path: Path) -> None:
@@ -79,7 +109,7 @@ def test_a_commit_that_fails_is_not_recorded(tmp_path: Path) -> None:
     table, folder = make_table(tmp_path)
     table.append(rows("a"))
     before = read_table_records(folder)
-    with pytest.raises(RuntimeError), recorded_commit(folder, durable=True):
+    with pytest.raises(RuntimeError), recorded_commit(folder, lambda: table.version, durable=True):
         raise RuntimeError
     after = read_table_records(folder)
     assert (after.files, after.version) == (before.files, before.version)
@@ -96,6 +126,40 @@ def test_without_durable_files_count_as_on_the_disk_once_older_ones_are_deleted(
     table.compact(timedelta(milliseconds=1))
     records = read_table_records(folder)
     assert records.synced == records.version == newest_version(folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "7",
+        "[]",
+        "{}",
+        "not JSON",
+        "[" * 100_000,
+        '{"version": 3}',
+        '{"version": 3, "files": {}}',
+        '{"version": "3", "files": {}, "gone": []}',
+        '{"version": 3, "files": [], "gone": []}',
+        '{"version": 3, "files": {"data/a.lance": 4}, "gone": []}',
+        '{"version": 3, "files": {"data/a.lance": ["4", "a"]}, "gone": []}',
+        '{"version": 3, "files": {}, "gone": [[]]}',
+        '{"begin": "3"}',
+        '{"begin": 3, "durable": 1}',
+        '{"synced": null}',
+    ],
+)
+def test_a_line_that_makes_no_sense_is_a_damaged_entry(tmp_path: Path, content: str) -> None:
+    make_table(tmp_path)[0].append(rows("a"))
+    table, folder = make_table(tmp_path)
+    before = read_table_records(folder)
+    with journal_path(folder).open("ab") as journal:
+        journal.write(f"{zlib.crc32(content.encode()):08x} {content}\n".encode())
+    records = read_table_records(folder)
+    assert records.is_damaged
+    assert (records.files, records.version) == (before.files, before.version)
+    assert not is_interrupted(folder)
+    assert not table.recover()
+    assert not read_table_records(folder).is_damaged
 
 
 @pytest.mark.parametrize(("durable", "version"), [(True, 4), (False, 2)])

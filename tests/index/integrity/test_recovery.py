@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vrag.atomic_io import read_lines, write_lines
 from vrag.corpus.converter import CorpusOptions
+from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.file_records import (
@@ -21,6 +23,8 @@ from vrag.index.integrity.file_records import (
     newest_version,
     read_records,
     read_table_records,
+    recorded_deletion,
+    restore_manifest,
 )
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
@@ -29,7 +33,7 @@ from vrag.index.table import Directory, Table
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 pa: Any = arrow()
@@ -119,6 +123,34 @@ def test_a_commit_that_was_not_recorded_is_undone(
     assert table.read(["id"]).data.num_rows == 3, "a process that had the table open sees it"
 
 
+def undo(folder: Path) -> None:
+    assert make_table(folder)[0].recover()
+
+
+def write(folder: Path) -> None:
+    make_table(folder, "c")
+
+
+@pytest.mark.parametrize(("act", "left"), [(undo, ["a"]), (write, ["a", "b", "c"])])
+def test_a_commit_is_not_acknowledged_where_another_process_did_not_see_the_lock(
+    tmp_path: Path, act: Callable[[Path], None], left: list[str]
+) -> None:
+    make_table(tmp_path, "a")
+
+    class Shared(Directory):
+        @contextmanager
+        def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:
+            with super().commit(table, made):
+                yield
+                act(tmp_path)
+
+    table = Table(Shared(tmp_path), "rows", lambda: SCHEMA)
+    with pytest.raises(CollectionError, match="another process has changed the table") as error:
+        table.append(pa.table({"id": ["b"]}, SCHEMA))
+    assert "shares locks" in error.value.hint
+    assert ids(tmp_path) == left
+
+
 def test_the_first_commit_is_undone_as_well(tmp_path: Path) -> None:
     _, folder = make_table(tmp_path, "a")
     lines = read_lines(journal_path(folder))
@@ -190,6 +222,28 @@ def test_a_damaged_entry_of_a_commit_that_was_on_the_disk_undoes_nothing(tmp_pat
         assert not make_table(copy)[0].recover(), at
         assert_sound(copy / "rows.lance")
         assert newest_version(copy / "rows.lance") == newest_version(folder)
+
+
+def test_the_newest_manifest_is_put_back_before_another_takes_its_place(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b")
+    min((folder / "_versions").glob("*.manifest")).unlink()
+    assert ids(tmp_path) == ["a"]
+    again, _ = make_table(tmp_path)
+    assert not recover(again)
+    again.append(pa.table({"id": ["c"]}, SCHEMA))
+    assert ids(tmp_path) == ["a", "b", "c"]
+    assert_sound(folder)
+
+
+def test_a_recovery_keeps_the_copy_of_a_manifest_that_is_damaged(tmp_path: Path) -> None:
+    _, folder = make_table(tmp_path, "a", "b")
+    with suppress(KeyboardInterrupt), recorded_deletion(folder):
+        min((folder / "_versions").glob("*.manifest")).write_bytes(b"")
+        raise KeyboardInterrupt
+    make_table(tmp_path)[0].recover()
+    assert restore_manifest(folder)
+    assert ids(tmp_path) == ["a", "b"]
+    assert_sound(folder)
 
 
 @pytest.mark.parametrize("is_torn", [False, True])

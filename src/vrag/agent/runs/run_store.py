@@ -412,7 +412,9 @@ class RunStore:
             return RunError(
                 f"The run {run} is just starting: it has no events yet.", "Look again in a moment."
             )
-        return RunError(f"The run {run} is empty: it ended before its first event.")
+        return RunError(
+            f"The run {run} is empty: it ended before its first event.", "Ask the question again."
+        )
 
     def check_place(self) -> None:
         """Check that the collection with the runs exists; raise `RunError` if it is gone."""

@@ -7,7 +7,7 @@ import re
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -31,10 +31,13 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.index.integrity.backup_store import BackupSnapshot
+    from vrag.index.integrity.backup import BackupReport
+    from vrag.index.integrity.backup_store import BackupSnapshot, BackupStore
+    from vrag.index.integrity.restore import BackupCheck
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
 _BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Directory of the backups.")
+_CHANGED = "It had changed since it was written, and was backed up as it was."
 
 
 def backup(
@@ -55,8 +58,8 @@ def backup(
     state. Only content that is not in DEST yet is copied. You can stop and repeat the command at any time.
     One directory holds the backups of one collection.
 
-    Exit status: 0 done, 1 failed, or made of a damaged collection, with its missing files listed, 2 wrong
-    usage, 4 another process is writing to DEST.
+    Exit status: 0 done, 1 failed, or done with a problem that is listed: the collection is damaged, or older
+    backups could not be deleted, 2 wrong usage, 4 another process is writing to DEST.
 
     Examples:
 
@@ -67,12 +70,7 @@ def backup(
       vrag index restore /mnt/backup/reports ./restored
     """
     settings = load_settings(collection=collection, wait=wait).settings
-    if re.match("[a-z][a-z0-9+.-]+:/", str(destination)):  # more than the letter of a drive
-        raise CollectionError(
-            f"{destination} is not a directory.",
-            "Back up to a directory, and copy it to object storage: its files never change. "
-            "To search a collection from there: vrag index publish",
-        )
+    _check_directory(destination)
     from vrag.index.integrity.backup import back_up
 
     note = "Earlier backups are complete. Run the same command again to continue."
@@ -86,22 +84,33 @@ def backup(
             wait=settings.wait,
             progress=functools.partial(progress, "files"),
         )
-    made = report.snapshot
+    print_result(asdict(report), functools.partial(_echo_backup, report, destination), as_json=as_json)
+    raise typer.Exit(1 if report.missing or report.damaged or report.prune_failure else 0)
 
-    def render() -> None:
-        echo((f"Backup {made.name}", "bold"), f" in {plain(str(destination))}")
-        echo(f"  contents   {_contents(made)}")
-        echo(f"  copied     {report.read} files, {_megabytes(made.added_bytes)}; {duration(report.seconds)}")
-        if report.deleted:
-            echo(f"  deleted    {len(report.deleted)} older backups, {_megabytes(report.freed_bytes)}")
-        _echo_problems(
-            (name, "It is missing in the collection, or cannot be read.") for name in report.missing
+
+def _check_directory(destination: Path) -> None:
+    if re.match("[a-z][a-z0-9+.-]+:/", str(destination)):  # more than the letter of a drive
+        raise CollectionError(
+            f"{destination} is not a directory.",
+            "Back up to a directory, and copy it to object storage: its files never change. "
+            "To search a collection from there: vrag index publish",
         )
-        if report.missing:
-            echo("The collection is damaged. Run: vrag index verify")
 
-    print_result(asdict(report), render, as_json=as_json)
-    raise typer.Exit(1 if report.missing else 0)
+
+def _echo_backup(report: BackupReport, destination: Path) -> None:
+    made = report.snapshot
+    echo((f"Backup {made.name}", "bold"), f" in {plain(str(destination))}")
+    echo(f"  contents   {_contents(made)}")
+    echo(f"  copied     {report.read} files, {_megabytes(made.added_bytes)}; {duration(report.seconds)}")
+    if report.deleted:
+        echo(f"  deleted    {len(report.deleted)} older backups, {_megabytes(report.freed_bytes)}")
+    missing, damaged = "It is missing in the collection, or cannot be read.", _CHANGED
+    problems = [(name, missing) for name in report.missing] + [(name, damaged) for name in report.damaged]
+    _echo_problems(problems)
+    if problems:
+        echo("The collection is damaged. Run: vrag index verify")
+    if report.prune_failure:
+        echo(("  ! ", "yellow"), plain(report.prune_failure))
 
 
 def list_backups(
@@ -127,53 +136,77 @@ def list_backups(
       vrag index backups /mnt/backup/reports --keep 30
     """
     from vrag.index.integrity.backup_store import BackupStore
-    from vrag.index.integrity.restore import check_backups
 
     settings = load_settings(wait=wait).settings
     store = BackupStore.open(backups)
-    facts: dict[str, Any] = {}
-    if keep:
-        with store.lock(settings.wait):
-            facts["deleted"], facts["freed_bytes"] = store.prune(keep)
-    checked = None
-    if check:
-        with count_progress("Checking") as progress:
-            checked = check_backups(
-                backups, wait=settings.wait, progress=functools.partial(progress, "contents")
-            )
+    pruned = _prune(store, keep, settings.wait) if keep else None
+    checked = _check(store, settings.wait) if check else None
+    listed = _list(store)
+
+    def render() -> None:
+        _echo_list(listed)
+        if pruned:
+            echo(f"Deleted {len(pruned['deleted'])} backups, {_megabytes(pruned['freed_bytes'])}.")
+        if checked:
+            _echo_check(checked)
+
+    facts = (pruned or {}) | {
+        "snapshots": [asdict(snapshot) for snapshot in listed.snapshots],
+        "damaged": [name for name, _ in listed.unreadable],
+        "bytes": listed.bytes,
+        "problems": [problem._asdict() for problem in checked.problems] if checked else None,
+    }
+    print_result(facts, render, as_json=as_json)
+    raise typer.Exit(1 if listed.unreadable or (checked and checked.problems) else 0)
+
+
+def _prune(store: BackupStore, keep: int, wait: float) -> dict[str, Any]:
+    with store.lock(wait):
+        deleted, freed = store.prune(keep)
+    return {"deleted": deleted, "freed_bytes": freed}
+
+
+def _check(store: BackupStore, wait: float) -> BackupCheck:
+    from vrag.index.integrity.restore import check_backups
+
+    with count_progress("Checking") as progress:
+        return check_backups(store.directory, wait=wait, progress=functools.partial(progress, "contents"))
+
+
+class _BackupList(NamedTuple):
+    snapshots: list[BackupSnapshot]
+    unreadable: list[tuple[str, str]]
+    """Names of snapshots, and why they cannot be read."""
+    bytes: int
+
+
+def _list(store: BackupStore) -> _BackupList:
     snapshots: list[BackupSnapshot] = []
-    damaged: list[tuple[str, str]] = []
+    unreadable: list[tuple[str, str]] = []
     for name in store.names():
         try:
             snapshots.append(store.read(name)[0])
         except CollectionError as error:
-            damaged.append((name, error.message))
-    size = sum(store.objects().values())
+            unreadable.append((name, error.message))
+    return _BackupList(snapshots, unreadable, sum(store.objects().values()))
 
-    def render() -> None:
-        for snapshot in snapshots:
-            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created))
-            added = f"{_megabytes(snapshot.added_bytes)} new"
-            echo((snapshot.name, "bold"), f"  {made}  {_contents(snapshot)}, {added}")
-        _echo_problems(damaged)
-        echo(f"Backups: {len(snapshots)}, {_megabytes(size)} on disk.")
-        if keep:
-            echo(f"Deleted {len(facts['deleted'])} backups, {_megabytes(facts['freed_bytes'])}.")
-        if checked:
-            contents = f"{checked.objects} stored contents of {len(snapshots)} backups"
-            echo(f"Checked {contents}; equal files share one ({duration(checked.seconds)}).")
-            _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
-            if not checked.problems:
-                echo(("No problems.", "green"))
 
-    facts |= {
-        "snapshots": [asdict(snapshot) for snapshot in snapshots],
-        "damaged": [name for name, _ in damaged],
-        "bytes": size,
-        "problems": [problem._asdict() for problem in checked.problems] if checked else None,
-    }
-    print_result(facts, render, as_json=as_json)
-    raise typer.Exit(1 if damaged or (checked and checked.problems) else 0)
+def _echo_list(listed: _BackupList) -> None:
+    for snapshot in listed.snapshots:
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created))
+        added = f"{_megabytes(snapshot.added_bytes)} new"
+        damaged = "; the collection was damaged" if snapshot.damaged else ""
+        echo((snapshot.name, "bold"), f"  {made}  {_contents(snapshot)}, {added}", (damaged, "yellow"))
+    _echo_problems(listed.unreadable)
+    echo(f"Backups: {len(listed.snapshots)}, {_megabytes(listed.bytes)} on disk.")
+
+
+def _echo_check(checked: BackupCheck) -> None:
+    contents = f"{checked.objects} stored contents of {checked.snapshots} backups"
+    echo(f"Checked {contents}; equal files share one ({duration(checked.seconds)}).")
+    _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
+    if not checked.problems:
+        echo(("No problems.", "green"))
 
 
 def restore_backup(
@@ -194,7 +227,8 @@ def restore_backup(
     Every file is compared with its hash. The directory appears when it is complete; an existing collection is
     never overwritten.
 
-    Exit status: 0 done, 1 failed, or restored without damaged files, which are listed, 2 wrong usage.
+    Exit status: 0 done, 1 failed, or restored with damage that is listed, 2 wrong usage, 4 another process is
+    restoring to TARGET.
 
     Example: vrag index restore /mnt/backup/reports ./restored --snapshot 20260301
     """
@@ -206,17 +240,19 @@ def restore_backup(
             backups, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
         )
 
+    damaged = [(record.name, _CHANGED) for record in report.snapshot.damaged]
+
     def render() -> None:
         echo(("Restored", "bold"), f" {report.snapshot.name} to {plain(str(report.directory))}")
         echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
-        _echo_problems(("left out", detail) for detail in report.missing)
-        if report.missing:
+        _echo_problems([*(("left out", detail) for detail in report.missing), *damaged])
+        if report.missing or damaged:
             settings = load_settings(collection=str(report.directory)).settings
             echo(add_location(LocalLocation.repair_hint, settings))
         echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
 
     print_result(asdict(report), render, as_json=as_json)
-    raise typer.Exit(1 if report.missing else 0)
+    raise typer.Exit(1 if report.missing or damaged else 0)
 
 
 def _contents(snapshot: BackupSnapshot) -> str:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from vrag.errors import (
     FileTooLargeError,
     UnsupportedFormatError,
 )
+from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,21 +126,20 @@ class OfficeFile(OpenFile):
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         is_old = _check(source)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._cleanup = ExitStack()
         try:
             printed = context.print_source(source)
             if printed is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="vrag-")
-                printed = Path(self._folder.name) / "document.pdf"
+                printed = self._cleanup.enter_context(scratch_directory()) / "document.pdf"
                 print_to_pdf(source, source.path.suffix.lower(), printed, context.options.office_seconds)
             self._pdf = PdfFile(source, context, printed)
         except CorpusError as error:
-            self._remove()
+            self._cleanup.close()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
                 raise EncryptedFileError(*PASSWORD_ERROR) from error
             raise
         except BaseException:
-            self._remove()
+            self._cleanup.close()
             raise
         self.count = self._pdf.count
 
@@ -155,11 +155,7 @@ class OfficeFile(OpenFile):
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
-        self._remove()
-
-    def _remove(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._cleanup.close()
 
 
 def _check(source: SourceFile) -> bool:
@@ -248,8 +244,9 @@ def print_to_pdf(
     """Have LibreOffice print a document to a PDF file, without macros, links and network.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
-    files), which is removed whatever happens, also when this process is killed. LibreOffice is restricted to
-    it and to its installation (`vrag.corpus.workers.sandbox`). The file appears whole or not at all.
+    files), which is removed whatever happens, also when this process is killed: the PDF file is in a scratch
+    directory. LibreOffice is restricted to its folder and its installation (`vrag.corpus.workers.sandbox`).
+    The file appears whole or not at all.
 
     `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
     `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if

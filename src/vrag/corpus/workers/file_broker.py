@@ -82,9 +82,14 @@ class FileBroker:
         """Open an empty file for clips. Raises `CollectionError` if it cannot be made."""
         if HAS_DESCRIPTORS:
             return open_unnamed(self._items_dir)
-        descriptor, name = tempfile.mkstemp(dir=self._items_dir)
-        os.close(descriptor)
-        return Path(name).open("r+b")
+        try:
+            descriptor, name = tempfile.mkstemp(dir=self._scratch_folder())
+            os.close(descriptor)
+            return Path(name).open("r+b")
+        except OSError as error:
+            raise CollectionError(
+                f"A file for a clip cannot be created: {error.strerror or error}.", "Free some disk space."
+            ) from error
 
     def store(self, made: ItemMade, clip: BinaryIO | None, source_bytes: int) -> Item:
         """Store the picture and the clip of an item. Raises `CollectionError` if they cannot be written."""
@@ -127,9 +132,7 @@ class FileBroker:
         with self._lock:
             if source.document in self._printed:
                 return _reopen(self._printed[source.document])
-            if self._scratch is None:
-                self._scratch = self._cleanup.enter_context(scratch_directory())
-            pdf = self._scratch / f"{source.document[:16]}.pdf"
+        pdf = self._scratch_folder() / f"{source.document[:16]}.pdf"
         seconds = task.options.office_seconds
         print_to_pdf(source, source.path.suffix.lower(), pdf, seconds, is_alive)
         file = pdf.open("rb")
@@ -138,6 +141,13 @@ class FileBroker:
         with self._lock:
             self._printed[source.document] = file
         return _reopen(file)
+
+    def _scratch_folder(self) -> Path:
+        """Return the folder for files with names; the next process removes it if this one is killed."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = self._cleanup.enter_context(scratch_directory())
+            return self._scratch
 
     def close(self) -> None:
         """Close all files and remove the folder."""

@@ -5,7 +5,9 @@ No lock of the collection is taken: a writer may hold it for hours. The state th
 1. *Tables.* The newest versions of both are read from their folders, and their files are held (see
    `held_files.py`). If both versions are still the newest after that, no file of theirs can have been
    deleted, and they belong together: items are written before, and deleted after, the row of the file that
-   refers to them. Both tables are then opened as they are held, which proves that they are complete.
+   refers to them. Both tables are then opened as they are held, which proves that they are complete. The
+   stored files are compared with the records of their commits (see `file_records.py`). One that differs is
+   damage: the snapshot keeps its record, so that a restored collection is as damaged as this one.
 2. *Pictures and clips* that the items name. They are deleted after their items: one that is missing was
    removed with its document, and all begins again, unless the newest items name it as well. That is damage
    from before: the backup is made without it, and says so.
@@ -42,7 +44,7 @@ from vrag.index.integrity.backup_store import (
     ObjectWriter,
     SourceReadError,
 )
-from vrag.index.integrity.file_records import newest_version
+from vrag.index.integrity.file_records import newest_version, read_records
 from vrag.index.integrity.held_files import hold_files
 from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
@@ -51,6 +53,7 @@ from vrag.index.source_file import KEPT_COPIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vrag.index.integrity.file_records import FileRecord
     from vrag.index.integrity.held_files import HeldFiles
     from vrag.types import Document
 
@@ -78,11 +81,15 @@ class BackupReport:
     snapshot: BackupSnapshot
     missing: tuple[str, ...]
     """Files that the collection refers to and does not have, or that cannot be read: it is damaged."""
+    damaged: tuple[str, ...]
+    """Files of the tables that have changed since they were written: it is damaged. They are backed up so."""
     read: int
     """Files that were read; the others are as in the backup before."""
     deleted: tuple[str, ...]
     """Names of the older snapshots that were deleted."""
     freed_bytes: int
+    prune_failure: str
+    """Why not all older snapshots were deleted that should have been; empty if they were."""
     seconds: float
 
 
@@ -147,37 +154,63 @@ def back_up(
                 f"{destination} has backups of another collection: {last.collection}.",
                 "Choose another directory. If it is the same collection, and was moved: --moved",
             )
-        writer = ObjectWriter(store)
-        try:
-            with hold_files(source, destination) as held:
-                builder = _SnapshotBuilder(collection, source, held, known, writer, progress)
-                state, files = _retry(builder.attempt)
-            writer.flush()
-        finally:
-            writer.close()
-        snapshot = BackupSnapshot(
-            name="",
-            collection=str(source),
-            created=max(state.taken, last.created + 1e-6 if last else 0.0),
-            vrag=__version__,
-            content_version=state.content_version,
-            documents=state.documents,
-            items=state.items,
-            runs=sum(map(_is_run, files)),
-            files=len(files),
-            bytes=sum(file.size for file in files),
-            added_bytes=writer.added_bytes,
-        )
-        snapshot = store.write(snapshot, files)
-        deleted, freed = store.prune(keep) if keep else ((), 0)
+        state, added_bytes = _store_state(collection, source, store, known, progress)
+        snapshot = store.write(_describe(state, source, last, added_bytes), state.files)
+        deleted, freed, failure = _prune(store, keep) if keep else ((), 0, "")
     return BackupReport(
         snapshot=snapshot,
-        missing=tuple(sorted(builder.missing)),
-        read=builder.read,
+        missing=state.missing,
+        damaged=tuple(record.name for record in state.damaged),
+        read=state.read,
         deleted=deleted,
         freed_bytes=freed,
+        prune_failure=failure,
         seconds=time.monotonic() - started,
     )
+
+
+def _store_state(
+    collection: Collection,
+    source: Path,
+    store: BackupStore,
+    known: Mapping[str, _KnownFile],
+    progress: Callable[[int, int], None] | None,
+) -> tuple[_State, int]:
+    """Store the content of a consistent state; return it, and the bytes that were not stored before."""
+    writer = ObjectWriter(store)
+    try:
+        with hold_files(source, store.directory) as held:
+            state = _retry(_SnapshotBuilder(collection, source, held, known, writer, progress).attempt)
+        writer.flush()
+    finally:
+        writer.close()
+    return state, writer.added_bytes
+
+
+def _describe(state: _State, source: Path, last: BackupSnapshot | None, added_bytes: int) -> BackupSnapshot:
+    """Return the facts of a snapshot that is about to be written; it is newer than the last one."""
+    return BackupSnapshot(
+        name="",
+        collection=str(source),
+        created=max(state.taken, last.created + 1e-6 if last else 0.0),
+        vrag=__version__,
+        content_version=state.content_version,
+        documents=state.documents,
+        items=state.items,
+        runs=sum(map(_is_run, state.files)),
+        files=len(state.files),
+        bytes=sum(file.size for file in state.files),
+        added_bytes=added_bytes,
+        damaged=state.damaged,
+    )
+
+
+def _prune(store: BackupStore, keep: int) -> tuple[tuple[str, ...], int, str]:
+    """Delete older snapshots; return their names, the bytes that were freed, and what went wrong."""
+    try:
+        return *store.prune(keep), ""
+    except CollectionError as error:
+        return (), 0, str(error)
 
 
 def _is_run(file: BackedUpFile) -> bool:
@@ -210,13 +243,19 @@ def _known_files(store: BackupStore) -> tuple[BackupSnapshot | None, dict[str, _
 
 
 class _State(NamedTuple):
+    """A consistent state of a collection, whose content is stored."""
+
     taken: float
     content_version: str
     documents: int
     items: int
+    files: list[BackedUpFile]
+    read: int
+    missing: tuple[str, ...]
+    damaged: tuple[FileRecord, ...]
 
 
-def _retry(attempt: Callable[[], tuple[_State, list[BackedUpFile]]]) -> tuple[_State, list[BackedUpFile]]:
+def _retry(attempt: Callable[[], _State]) -> _State:
     for _ in range(ATTEMPTS):
         try:
             return attempt()
@@ -240,39 +279,50 @@ class _SnapshotBuilder:
         writer: ObjectWriter,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        self.missing: set[str] = set()
-        self.read = 0
+        self._missing: set[str] = set()
+        self._read = 0
         self._collection = collection
         self._source = source
         self._held = held
         self._known = dict(known)
         self._writer = writer
         self._progress = progress
+        self._records: dict[str, FileRecord] = {}
+        """Records of files of the tables; their names are relative to the collection."""
         self._files: dict[str, BackedUpFile] = {}
         """Files of the state whose content is stored already."""
         self._found: dict[str, _FoundFile] = {}
         """Files of the state whose content has to be stored."""
 
-    def attempt(self) -> tuple[_State, list[BackedUpFile]]:
+    def attempt(self) -> _State:
         """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
         taken = time.time()
-        self._files, self._found, self.missing = {}, {}, set()
+        self._files, self._found, self._missing = {}, {}, set()
         self._held.release(keep="items")  # files with these names never change
         self._hold_tables()
         self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
-        tables = Collection.open(self._held.path("").resolve())
+        held = self._held.path("").resolve()
+        tables = Collection.open(held)
         try:
             catalog, documents = tables.catalog(), tables.documents()
             stored = stored_files(tables.item_table)
         except CollectionError as error:  # behind symbolic links, files can be deleted
             if self._versions() != self._held_versions:
                 raise _ChangedError from error
-            raise
+            raise CollectionError(error.message.replace(str(held), str(self._source)), error.hint) from error
         self._hold_stored(stored)
         self._hold_others(documents)
         self._store()
-        state = _State(taken, catalog.content, len(documents), len(catalog.ids))
-        return state, sorted(self._files.values())
+        return _State(
+            taken,
+            catalog.content,
+            len(documents),
+            len(catalog.ids),
+            sorted(self._files.values()),
+            self._read,
+            tuple(sorted(self._missing)),
+            self._find_damage(),
+        )
 
     def _versions(self) -> dict[str, int]:
         """Return the newest version of each table that has one; the files first, as `Catalog.load` reads."""
@@ -300,10 +350,41 @@ class _SnapshotBuilder:
                 self._held.hold(index / name, f"index/{name}")
         except OSError as error:  # compaction has deleted something
             raise _ChangedError from error
+        self._records = self._read_records()
         if self._versions() != versions:
             raise _ChangedError
         for name in (*manifests, *names):
             self._add(f"index/{name}", held / name)
+
+    def _read_records(self) -> dict[str, FileRecord]:
+        """Read the records of the files of the tables, by their names relative to the collection."""
+        records: dict[str, FileRecord] = {}
+        for table in self._held_versions:
+            folder = f"index/{table}.lance"
+            try:
+                found = read_records(self._source / folder).values()
+            except OSError as error:
+                raise self._unreadable(f"index/{table}.files", error) from error
+            named = (record._replace(name=f"{folder}/{record.name}") for record in found)
+            records |= {record.name: record for record in named}
+        return records
+
+    def _find_damage(self) -> tuple[FileRecord, ...]:
+        """Return the records of the stored files of tables that are not as they were recorded.
+
+        The records are those of when the files were held. A writer may have been in the middle of a commit
+        then, whose files are recorded now; a commit that is going on still has promised nothing.
+        """
+        files = [file for name, file in self._files.items() if name.startswith("index/")]
+        records = self._records
+        if any(file.name not in records for file in files):
+            records = self._read_records() | records
+        known = ((records[file.name], file) for file in files if file.name in records)
+        damaged = tuple(record for record, file in known if record.sha256 != file.sha256)
+        is_new = any(record.name not in self._records for record in damaged)
+        if is_new and self._versions() != self._held_versions:  # it was undone, and its number is used again
+            raise _ChangedError
+        return damaged
 
     def _hold_stored(self, names: set[str]) -> None:
         missing: set[str] = set()
@@ -315,7 +396,7 @@ class _SnapshotBuilder:
         if missing:
             if not missing <= stored_files(self._collection.item_table):
                 raise _ChangedError
-            self.missing |= {f"items/{name}" for name in missing}
+            self._missing |= {f"items/{name}" for name in missing}
 
     def _hold_others(self, documents: list[Document]) -> None:
         for entry in sorted(self._source.iterdir()):
@@ -372,7 +453,9 @@ class _SnapshotBuilder:
         if known is None or (known.file.size, known.file.mtime_ns) != (status.st_size, status.st_mtime_ns):
             return None
         is_old = known.file.mtime_ns < known.taken_ns - _RECENT_NS
-        return known.file if is_old and self._writer.has(known.file) else None
+        record = self._records.get(name)
+        is_sound = record is None or record.sha256 == known.file.sha256
+        return known.file if is_old and is_sound and self._writer.has(known.file) else None
 
     def _add(self, name: str, path: Path) -> None:
         status = path.stat()
@@ -407,18 +490,19 @@ class _SnapshotBuilder:
                 raise _ChangedError from error
             except (OSError, SourceReadError) as error:
                 if found.name.startswith("index/") or found.name == FILE_NAME:
-                    raise CollectionError(
-                        f"{self._source / found.name} cannot be read: {error}.", "Run: vrag index verify"
-                    ) from error
-                self.missing.add(found.name)
+                    raise self._unreadable(found.name, error) from error
+                self._missing.add(found.name)
                 continue
             if file.size != found.size:
                 raise _ChangedError
-            self.read += 1
+            self._read += 1
             self._files[file.name] = file
             self._known[file.name] = _KnownFile(file, time.time_ns())
             if self._progress:
                 self._progress(done, len(self._found))
+
+    def _unreadable(self, name: str, error: Exception) -> CollectionError:
+        return CollectionError(f"{self._source / name} cannot be read: {error}.", "Run: vrag index verify")
 
 
 def _is_being_written(name: str) -> bool:

@@ -37,6 +37,8 @@ from vrag.atomic_io import (
     write_whole,
 )
 from vrag.errors import CollectionBusy, CollectionError
+from vrag.index.integrity.file_records import FileRecord
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -94,6 +96,9 @@ class BackupSnapshot:
     """Bytes of these files."""
     added_bytes: int
     """Bytes that were not stored before."""
+    damaged: tuple[FileRecord, ...] = ()
+    """Records of the files of tables that were not as they were recorded, and are stored as they were. Their
+    names are relative to the collection."""
 
 
 class SourceReadError(Exception):
@@ -126,7 +131,7 @@ class BackupStore:
     def open(cls, directory: Path) -> BackupStore:
         """Open a directory with backups."""
         try:
-            content: Any = json.loads((directory / MARK).read_bytes())
+            content: Any = parse_json((directory / MARK).read_bytes())
             written = int(content["format"])
         except (FileNotFoundError, NotADirectoryError):
             raise CollectionError(
@@ -134,7 +139,7 @@ class BackupStore:
             ) from None
         except OSError as error:
             raise _unreadable(directory, error) from error
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             hint = f'If nothing else is damaged, write {{"format": {FORMAT}}} into it.'
             raise CollectionError(f"{directory / MARK} is damaged.", hint) from None
         if written > FORMAT:
@@ -202,20 +207,19 @@ class BackupStore:
             raise CollectionError(f"The snapshot {name} is gone.", "Choose another one.") from None
         except OSError as error:
             raise _unreadable(path, error) from error
-        damaged = CollectionError(
-            f"The snapshot {path} is damaged.", "Use another one. To delete it, delete this file."
-        )
+        damaged = CollectionError(f"The snapshot {path} is damaged.", "Use another one, or delete this file.")
         if hashlib.sha256(content).hexdigest()[:_HASH_DIGITS] != name[-_HASH_DIGITS:]:
             raise damaged
         try:
             first, *lines = content.splitlines()
-            facts: dict[str, Any] = json.loads(first)
+            facts: dict[str, Any] = parse_json(first)
             if facts.pop("format") > FORMAT:
                 raise CollectionError(
                     f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                     "Upgrade: pip install -U vrag-agent",
                 )
-            files = [BackedUpFile(*json.loads(line)) for line in lines]
+            files = [BackedUpFile(*parse_json(line)) for line in lines]
+            facts["damaged"] = tuple(FileRecord(*fields) for fields in facts.get("damaged", ()))
             snapshot = BackupSnapshot(name=name, **facts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged from error
@@ -256,7 +260,7 @@ class BackupStore:
         files: dict[str, BackedUpFile] = {}
         for line in lines:
             with suppress(ValueError, TypeError):  # damaged: it is stored again
-                file = BackedUpFile(*json.loads(line))
+                file = BackedUpFile(*parse_json(line))
                 files[file.name] = file
         return files
 
@@ -270,7 +274,10 @@ class BackupStore:
         self.clear_leftovers()
         old = max(0, len(names) - keep)
         deleted, kept = names[:old], names[old:]
-        listed = {file.sha256 for name in kept for file in self.read(name)[1]}
+        try:
+            listed = {file.sha256 for name in kept for file in self.read(name)[1]}
+        except CollectionError as error:
+            raise CollectionError(f"Nothing was deleted: {error.message}", error.hint) from error
         freed = 0
         with _writing(self.directory):
             for name in deleted:

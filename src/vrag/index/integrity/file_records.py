@@ -19,6 +19,10 @@ Without a `begin` another program wrote it, which keeps no records: it is record
 Each line begins with a CRC-32 of the rest, so that damage shows. With `durable`, a damaged line is one whose
 commit was on the disk: the line itself was written after its files.
 
+Without the manifest of its newest version, nothing refers to the rows of the last commit. So
+`index/<table>.manifest` is a copy of it, written after the entry. It counts only if its hash is that in the
+entry, and so need not be put on the disk.
+
 `latest_version_hint.json`, which Lance rewrites, is put on the disk as well, but not recorded: Lance goes by
 the names of the manifests.
 """
@@ -29,18 +33,30 @@ import hashlib
 import json
 import re
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vrag.atomic_io import Journal, make_directory, read_lines, sync, sync_files, write_lines
+from vrag.atomic_io import (
+    Journal,
+    atomic_file,
+    make_directory,
+    read_lines,
+    sync,
+    sync_files,
+    write_lines,
+    write_whole,
+)
+from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from pathlib import Path
 
 SUFFIX = ".files"
 """End of the name of a journal: that of `items.lance` is `items.files`."""
+COPY_SUFFIX = ".manifest"
+"""End of the name of the copy of the newest manifest."""
 HINT = "latest_version_hint.json"
 _VERSIONS = "_versions"
 _MANIFEST = re.compile(rf"{_VERSIONS}/(\d+)\.manifest")
@@ -48,6 +64,15 @@ _INVERTED_DIGITS = 20
 """Digits of a name that is 2^64 - 1 minus the version, so that a listing begins with the newest manifest; the
 names of Lance's first scheme are the version."""
 _MAX_VERSION = 2**64 - 1
+_TYPES = {
+    **dict.fromkeys(("begin", "version", "deleting", "synced"), int),
+    **dict.fromkeys(("durable", "undoing", "undone"), bool),
+    "files": dict,
+    "gone": list,
+}
+"""The types of the values of an entry, by name."""
+TWO_WRITERS = "another process has changed the table meanwhile"
+"""The message of an error after which nothing is acknowledged: the lock of the collection did not work."""
 _MAX_COMMIT_VERSIONS = 3
 """Versions that LanceDB makes at most between two entries; a compaction makes several."""
 
@@ -69,6 +94,8 @@ class FileFault(NamedTuple):
     """Path relative to the directory of the table, with `/`."""
     detail: str
     """The fault, in one sentence."""
+    is_missing: bool = False
+    """True if there is no such file."""
 
 
 class CommitRecord(NamedTuple):
@@ -110,6 +137,11 @@ class TableRecords:
         """The newest version that was recorded; 0 for none."""
         return self.commits[-1].version if self.commits else 0
 
+    @property
+    def manifest(self) -> FileRecord | None:
+        """The manifest of the newest version that was recorded."""
+        return next((file for name, file in self.files.items() if version_of(name) == self.version), None)
+
     def unsynced(self) -> list[FileRecord]:
         """Return the records of files that are not known to be on the disk."""
         late = (file for commit in self.commits if commit.version > self.synced for file in commit.files)
@@ -134,6 +166,11 @@ class TableRecords:
 def journal_path(table: Path) -> Path:
     """Return the journal of the table in a directory, which need not exist."""
     return table.with_suffix(SUFFIX)
+
+
+def manifest_copy_path(table: Path) -> Path:
+    """Return the copy of the newest manifest of the table in a directory."""
+    return table.with_suffix(COPY_SUFFIX)
 
 
 def read_table_records(table: Path) -> TableRecords:
@@ -190,7 +227,7 @@ def check_files(table: Path, records: Iterable[FileRecord]) -> list[FileFault]:
             elif hash_file(path) != record.sha256:
                 faults.append(FileFault(record.name, "Its content has changed."))
         except FileNotFoundError:
-            faults.append(FileFault(record.name, "It is missing."))
+            faults.append(FileFault(record.name, "It is missing.", is_missing=True))
         except OSError as error:
             faults.append(FileFault(record.name, f"It cannot be read: {error.strerror or error}."))
     return faults
@@ -252,6 +289,58 @@ def newest_version(table: Path) -> int:
         return 0
 
 
+def check_manifest_copy(table: Path, records: TableRecords) -> str:
+    """Return what is wrong with the copy of the newest manifest, in a sentence; empty if nothing is."""
+    if records.manifest is None or _sound_copy(table, records.manifest) is not None:
+        return ""
+    if manifest_copy_path(table).exists():
+        return "It is not a copy of the newest manifest of the table."
+    return "The copy of the newest manifest of the table is missing."
+
+
+def restore_manifest(table: Path) -> str:
+    """Put the newest manifest of the table in a directory back from its copy, if it is damaged or missing.
+
+    Returns its name; empty if it is sound, or the copy does not help. Raises `OSError`.
+    """
+    records = read_table_records(table)
+    record = records.manifest
+    if record is None or not table.is_dir() or newest_version(table) > records.version:
+        return ""
+    if not check_files(table, [record]):
+        return ""
+    data = _sound_copy(table, record)
+    if data is None:
+        return ""
+    make_directory((table / record.name).parent)
+    write_whole(table / record.name, data)
+    return record.name
+
+
+def _sound_copy(table: Path, record: FileRecord) -> bytes | None:
+    """Read the copy of a manifest; None if it is not as the manifest was recorded."""
+    try:
+        data = manifest_copy_path(table).read_bytes()
+    except OSError:
+        return None
+    return data if _hash(data) == record.sha256 else None
+
+
+def _copy_manifest(table: Path, version: int, records: Iterable[FileRecord]) -> None:
+    """Write the copy of the manifest of a version; `verify` finds a copy that could not be written."""
+    with suppress(OSError):
+        for record in records:
+            if version_of(record.name) == version:
+                data = (table / record.name).read_bytes()
+                if _hash(data) == record.sha256:  # else the copy is the better one
+                    with atomic_file(manifest_copy_path(table), durable=False) as file:
+                        file.write(data)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def hint_path(table: Path) -> Path:
     """Return the path of Lance's hint in the directory of a table."""
     return table / _VERSIONS / HINT
@@ -268,31 +357,38 @@ def is_hint_wrong(table: Path) -> bool:
 
 
 @contextmanager
-def recorded_commit(table: Path, *, durable: bool) -> Generator[None]:
+def recorded_commit(table: Path, made: Callable[[], int], *, durable: bool) -> Generator[None]:
     """Record the commits to the table in a directory that are made in this block; it may not exist yet.
 
-    The caller is the one writer. With `durable`, what was committed is on the disk when the block ends. If
-    the block or the recording fails, nothing is acknowledged. Raises `OSError`.
+    The caller is the one writer: `made` returns the version that it has made, which has to be the newest in
+    the end. With `durable`, what was committed is on the disk when the block ends. If the block or the
+    recording fails, nothing is acknowledged. Raises `OSError`.
     """
     make_directory(table.parent)
     with Journal(journal_path(table), durable=durable) as journal:
-        journal.append(_encode({"begin": newest_version(table), "durable": durable}))
+        begun = newest_version(table)
+        journal.append(_encode({"begin": begun, "durable": durable}))
         yield
-        record_version(table, journal, durable=durable)
+        if newest_version(table) != made():
+            raise OSError(TWO_WRITERS)
+        record_version(table, journal, begun, durable=durable)
 
 
-def record_version(table: Path, journal: Journal, *, durable: bool) -> None:
+def record_version(table: Path, journal: Journal, begun: int, *, durable: bool) -> None:
     """Record the newest version of the table in a directory, with the files that are not recorded yet.
 
-    With `durable` they are put on the disk first. Raises `OSError`.
+    Manifests of versions after `begun` are new, though a lost one may have had the same name. With `durable`
+    the files are put on the disk first. Raises `OSError`.
     """
     version, known, present = newest_version(table), read_records(table), list_files(table)
-    added = sorted(present - known.keys())
+    added = sorted(name for name in present if name not in known or (version_of(name) or 0) > begun)
     if durable:
         sync_table_files(table, added)
-    files = _fields(_record(table, name) for name in added)
-    entry: dict[str, Any] = {"version": version, "files": files, "gone": sorted(known.keys() - present)}
+    files = [_record(table, name) for name in added]
+    entry: dict[str, Any] = {"version": version, "files": _fields(files)}
+    entry["gone"] = sorted(known.keys() - present)
     journal.append(_encode(entry | ({"synced": version} if durable else {})))
+    _copy_manifest(table, version, files)
 
 
 @contextmanager
@@ -309,16 +405,18 @@ def recorded_deletion(table: Path) -> Generator[None]:
     record_present(table)
 
 
-def record_present(table: Path, *, is_undone: bool = False) -> None:
+def record_present(table: Path, *, records: Iterable[FileRecord] = (), is_undone: bool = False) -> None:
     """Write the journal of the table in a directory anew, from the files that are there, all put on the disk.
 
-    Records of files that are there still are kept as they are. `is_undone` is that of `TableRecords`. Raises
-    `OSError`.
+    Records of files that are there still are kept as they are, except for those that `records` replaces.
+    `is_undone` is that of `TableRecords`. Raises `OSError`.
     """
-    known, present = read_records(table), list_files(table)
+    known, present = read_records(table) | {record.name: record for record in records}, list_files(table)
     sync_table_files(table, present - known.keys())
     files = [known[name] if name in known else _record(table, name) for name in sorted(present)]
-    write_lines(journal_path(table), [_version_line(newest_version(table), files, is_undone=is_undone)])
+    version = newest_version(table)
+    write_lines(journal_path(table), [_version_line(version, files, is_undone=is_undone)])
+    _copy_manifest(table, version, files)
 
 
 def record_undoing(table: Path, version: int, files: Iterable[FileRecord]) -> None:
@@ -374,4 +472,32 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     data = line[9:]
     if line[:9] != f"{zlib.crc32(data):08x} ".encode():
         return None
-    return json.loads(data)
+    try:
+        entry = parse_json(data)
+    except ValueError:
+        return None
+    return entry if _is_entry(entry) else None
+
+
+def _is_entry(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Return whether JSON has the names and types of an entry."""
+    if not isinstance(value, dict):
+        return False
+    entry = cast("dict[str, Any]", value)
+    if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items() if name in entry):
+        return False
+    match entry:
+        case {"version": _, "files": files, "gone": gone}:
+            return all(isinstance(name, str) for name in gone) and all(map(_is_record, files.values()))
+        case {"begin": _} | {"deleting": _} | {"synced": _}:
+            return "version" not in entry
+        case _:
+            return False
+
+
+def _is_record(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    match value:
+        case [int(), str()]:
+            return True
+        case _:
+            return False

@@ -18,11 +18,14 @@ from vrag.geometry import IMAGE_FORMATS
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
 from vrag.index.integrity.file_records import (
     check_files,
+    check_manifest_copy,
     hash_file,
     hint_path,
     is_hint_wrong,
     journal_path,
     list_files,
+    list_manifests,
+    manifest_copy_path,
     newest_version,
     read_table_records,
     version_of,
@@ -62,8 +65,8 @@ class TableState:
     """Names of its files that are damaged."""
     is_unreadable: bool = False
     """True if LanceDB cannot read it, or may not be trusted to."""
-    is_rolled_back: bool = False
-    """True if rows are of an older version than the newest, or not all there."""
+    is_incomplete: bool = False
+    """True if damage left rows of an older version than the newest, or not all of them."""
     recorded: int = 0
     """The newest version that was recorded."""
     salvaged: list[ArrowTable] | None = None
@@ -73,13 +76,19 @@ class TableState:
         """The newest version that there is, or was."""
         return max(newest_version(self.directory), self.recorded)
 
+    def stamp(self) -> tuple[object, ...]:
+        """Return values that differ once a writer has changed the table."""
+        records = (journal_path(self.directory), manifest_copy_path(self.directory))
+        return newest_version(self.directory), *(path.exists() and path.read_bytes() for path in records)
+
     def needs(self, name: str) -> bool:
         """Return whether the newest version needs a file of the table; older versions may need others."""
         if version_of(name) is not None:
             return version_of(name) == self.newest
-        manifest = next(
-            (each for each in list_files(self.directory) if version_of(each) == self.newest), None
-        )
+        newest, manifests = self.newest, {}
+        if newest_version(self.directory):
+            manifests = list_manifests(self.directory)
+        manifest = next((each for each, version in manifests.items() if version == newest), None)
         if manifest is None or manifest in self.faulty:
             return True
         return refers((self.directory / manifest).read_bytes(), f"{self.directory.name}/{name}")
@@ -98,8 +107,8 @@ class TableState:
         if self.salvaged is None:
             found = salvage_rows(self.directory, self.table.schema, self.parts, self.faulty, scratch)
             self.salvaged = found.batches
-            self.is_rolled_back = bool(found.lost) or found.version < self.newest
-            if self.is_rolled_back:
+            self.is_incomplete = bool(found.lost) or found.version < self.newest
+            if self.is_incomplete:
                 detail = "No version of it can be opened."
                 if found.version:
                     lost = f"; {found.lost} of its rows cannot be read" if found.lost else ""
@@ -168,6 +177,10 @@ class Inspection:
         is_short = any(problem.document for problem in self._problems)
         return is_short or bool(self.damaged_files) or any(state.is_unreadable for state in states)
 
+    def stamp(self) -> tuple[object, ...]:
+        """Return values that differ once a writer has changed a table."""
+        return self.files.stamp(), self.rows.stamp()
+
     def run(self) -> None:
         """Check everything."""
         self._problems += check_sealed_files(self.home)
@@ -196,10 +209,17 @@ class Inspection:
                 state.is_unreadable = True
             return
         for fault in check_files(directory, records.files.values()):
+            if records.is_deleting and fault.is_missing and not state.needs(fault.name):
+                detail = "It is missing, since the deletion of older versions has not ended."
+                self._add(f"{name}/{fault.name}", detail, ProblemKind.LEFTOVER)
+                continue
             state.faulty.add(fault.name)
             state.is_unreadable |= state.needs(fault.name)
             self._add(f"{name}/{fault.name}", fault.detail)
         extra = sorted(list_files(directory) - records.files.keys())
+        if detail := check_manifest_copy(directory, records):
+            copy = manifest_copy_path(directory)
+            self._add(copy.relative_to(self.home).as_posix(), detail, ProblemKind.LEFTOVER)
         if not records.files:
             self._add(name, "Its files have no checksums.", ProblemKind.UNPROTECTED)
         elif extra:
@@ -346,7 +366,7 @@ class Inspection:
             if document not in expected:
                 kind = (
                     ProblemKind.DAMAGE
-                    if self.damaged_files or self.files.is_rolled_back
+                    if self.damaged_files or self.files.is_incomplete
                     else ProblemKind.LEFTOVER
                 )
                 text = f"{rows} items have no entry in the list of files."
@@ -359,7 +379,7 @@ class Inspection:
 
     def _check_strays(self) -> None:
         folder = self.collection.items_dir
-        if self.rows.is_rolled_back:  # what they belong to may be among the rows that are gone
+        if self.rows.is_incomplete:  # what they belong to may be among the rows that are gone
             return
         for path in sorted(folder.rglob("*")) if folder.exists() else ():
             name = path.relative_to(folder).as_posix()

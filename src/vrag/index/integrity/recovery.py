@@ -10,9 +10,24 @@ The journal of `file_records` says what the writer was doing:
   before. What is there is recorded.
 - Commits were recorded but not put on the disk, as without `durable`. Each of their files is compared with
   its record, and the table goes back to the last version whose files are all as they should be.
+- The newest manifest is missing, though it was recorded: a new commit would take its place. It is put back
+  from its copy.
 - An entry is damaged, though the files of its commit were on the disk: what is there is recorded again.
 - There are newer versions, or no records at all, and nothing was interrupted: an earlier release of vrag
   wrote them. What is there is recorded.
+
+The names, from the outside in:
+
+- `Collection.recover` is called when a collection is opened, and takes the lock if a table `is_interrupted`.
+- `Collection.undo_interrupted` is called whenever the lock is taken. It recovers both tables, and marks the
+  documents as begun whose items have gone with what was undone: the next `add` makes them again.
+- `recover_table` brings one table back. Since the process may be killed before documents are marked, the
+  journal says so from the beginning of the undoing on: `TableRecords.is_undone`, and `recover_table` returns
+  true again and again.
+- `forget_undoing` ends that, when the documents are marked.
+
+What is damaged is another matter: `inspection` finds it, and `TableState.is_incomplete` says that rows are
+gone.
 """
 
 from __future__ import annotations
@@ -32,6 +47,7 @@ from vrag.index.integrity.file_records import (
     record_present,
     record_undoing,
     recorded_commit,
+    restore_manifest,
     sync_records,
     version_of,
 )
@@ -53,6 +69,8 @@ def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
     records, newest = read_table_records(table), newest_version(table)
     if not table.is_dir():
         return records.is_undone
+    if newest < records.version and restore_manifest(table):
+        newest = newest_version(table)
     version = _last_whole(table, records)
     if is_hint_wrong(table):
         _forget_hint(table)
@@ -107,8 +125,9 @@ def _go_back(table: Path, version: int, records: TableRecords, open_table: Calla
     _forget_hint(table)
     if version <= records.version and not records.is_damaged:  # else not all of its files are recorded
         _delete_all_but(table, known)
-    with recorded_commit(table, durable=True):
-        advance_version(open_table(), newest)
+    handle = open_table()
+    with recorded_commit(table, lambda: handle.version, durable=True):
+        advance_version(handle, newest)
 
 
 def advance_version(handle: Any, version: int) -> None:  # noqa: ANN401 - LanceDB has no types

@@ -2,7 +2,8 @@
 
 In this order, so that nothing that can be read is lost when it is killed:
 
-1. Single flipped bits are flipped back where a checksum proves it, in small files, pictures and clips.
+1. The newest manifest of a table is put back from its copy. Single flipped bits are flipped back where a
+   checksum proves it, in small files, pictures and clips.
 2. A table whose files are damaged is written anew from the rows that can be read, and takes its place as a
    whole. If only older versions are affected, these are deleted.
 3. Rows of the manifest that are damaged are made again from the files they name.
@@ -33,6 +34,7 @@ from vrag.index.integrity.file_records import (
     list_files,
     read_records,
     record_present,
+    restore_manifest,
     version_of,
 )
 from vrag.index.integrity.inspection import Inspection
@@ -65,6 +67,9 @@ _MAX_FLIP_BYTES = 1 << 14
 """Size of a file of a table up to which every bit is tried."""
 _REBUILT = ".rebuilt"
 _BATCH_ROWS = 128
+"""Rows that are read at once."""
+_BATCH_BYTES = 128 << 20
+"""Bytes of rows that are written in one commit: bounds the memory."""
 _LOST_ENTRY = "Its entry in the list of files is lost: it can be searched, but its file is not known."
 
 
@@ -76,6 +81,8 @@ class Repair:
         """For documents of which something could not be made again, the reason."""
         self.kept: set[str] = set()
         """Ids of damaged items that are kept as far as they can be read."""
+        self.short: set[str] = set()
+        """Ids of documents that have another number of items than they had, and cannot be read again."""
         self.begun: list[Path] = []
         """Files to be added again."""
         self._collection, self._found, self._scratch = collection, inspection, scratch
@@ -83,17 +90,18 @@ class Repair:
         self._sources: dict[str, Path | None] = {}
 
     @staticmethod
-    def flip_bits(inspection: Inspection) -> bool:
-        """Flip back what a checksum proves; return whether there was anything."""
-        flipped = False
+    def restore_bytes(inspection: Inspection) -> bool:
+        """Put back what a copy or a checksum proves; return whether there was anything."""
+        is_changed = False
         repair_sealed_files(inspection.home)
         for state in (inspection.files, inspection.rows):
-            records = read_records(state.directory)
-            for name in state.faulty:
-                flipped |= _repair_recorded(state.directory / name, records[name].sha256)
+            records, restored = read_records(state.directory), restore_manifest(state.directory)
+            is_changed |= bool(restored)
+            for name in state.faulty - {restored}:
+                is_changed |= _repair_recorded(state.directory / name, records[name].sha256)
         for batch in _rows_with_media(inspection):
-            flipped |= _repair_media(inspection, batch)
-        return flipped
+            is_changed |= _repair_media(inspection, batch)
+        return is_changed
 
     def run(self, *, can_remake: bool) -> None:
         """Repair; `can_remake` says whether items can be made from their files as they were."""
@@ -154,7 +162,7 @@ class Repair:
                 self.begun.append(Path(document.path))
         self._drop_removed()
         present = {entry.document.id for entry in self._known.values()} | {d.id for d, _ in made.values()}
-        if self._found.damaged_files or self._found.files.is_rolled_back:
+        if self._found.damaged_files or self._found.files.is_incomplete:
             for id in sorted(self._found.counts.keys() - present):
                 document = self._from_items(id)
                 made[document.path] = document, self._found.counts[id]
@@ -168,7 +176,7 @@ class Repair:
 
     def _drop_removed(self) -> None:
         """Delete rows of an older version of the manifest whose items are gone: they were removed since."""
-        if not self._found.files.is_rolled_back or self._found.rows.is_rolled_back:
+        if not self._found.files.is_incomplete or self._found.rows.is_incomplete:
             return
         served = (entry.document for entry in self._known.values() if entry.document.status.served)
         gone = [document for document in served if not self._found.counts[document.id]]
@@ -215,17 +223,16 @@ class Repair:
                 self.begun.append(path)
             else:
                 remade |= ids & lost
-                self._keep(
-                    entries[id].document, {each: damaged[each] for each in ids - lost}, len(ids & lost)
-                )
+                self._keep(entries[id], {each: damaged[each] for each in ids - lost}, len(ids & lost))
         if begun:
             self._collection.file_table.upsert(file_rows((each, 0) for each in begun), "key")
         for where in any_of("id", sorted(remade)):
             self._collection.item_table.delete(where)
         self._recount(entries, by_document.keys() - {each.id for each in begun})
 
-    def _keep(self, document: Document, items: dict[str, frozenset[str]], lost: int) -> None:
+    def _keep(self, entry: Known, items: dict[str, frozenset[str]], lost: int) -> None:
         """Keep damaged rows as they can be read, with new checksums."""
+        id, count = entry.document.id, self._found.counts[entry.document.id]
         rows_only = {id for id, parts in items.items() if parts - {PICTURE.title, CLIP.title}}
         self.kept |= rows_only
         media = sorted(_ordinal(id) for id in items.keys() - rows_only)
@@ -237,8 +244,10 @@ class Repair:
             parts.append(f"{format_ranges(media)}: the picture or clip is damaged.")
         if lost:
             parts.append(f"{lost} items were damaged beyond reading, and are gone.")
-        reason = " ".join(parts) or "Items are missing."
-        self.lost[document.id] = f"{reason} The file is not here as it was indexed."
+        if entry.document.status.served and count != entry.rows:
+            self.short.add(id)
+            parts.append(f"It has {count} items instead of {entry.rows}.")
+        self.lost[id] = f"{' '.join(parts)} The file is not here as it was indexed."
         for where in any_of("id", sorted(rows_only)):
             names = self._collection.item_table.schema.names
             rows = self._collection.item_table.read(names, where, checked=False).data
@@ -279,11 +288,25 @@ class Repair:
         ):
             if not table.has_checksums():
                 table.add_checksums()
-            for batch in table.batches(table.schema.names, _BATCH_ROWS, checked=False):
-                bare = batch.filter(arrow().compute.is_null(batch[CHECKSUMS]))
-                if bare.num_rows:
-                    media = _media_sums(self._collection, bare) if key == "id" else {}
-                    table.upsert(seal(bare, parts, media), key)
+            for rows in _unsealed_rows(table):
+                media = _media_sums(self._collection, rows) if key == "id" else {}
+                table.upsert(seal(rows, parts, media), key)
+
+
+def _unsealed_rows(table: Table) -> Iterator[ArrowTable]:
+    """Yield the rows of a table that have no checksums, in parts of some `_BATCH_BYTES`."""
+    pa, size = arrow(), 0
+    pending: list[ArrowTable] = []
+    for batch in table.batches(table.schema.names, _BATCH_ROWS, checked=False):
+        rows = batch.filter(pa.compute.is_null(batch[CHECKSUMS]))
+        if rows.num_rows:
+            pending.append(rows)
+            size += rows.nbytes
+        if size >= _BATCH_BYTES:
+            yield pa.concat_tables(pending)
+            pending, size = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def _drop_older_versions(state: TableState) -> None:

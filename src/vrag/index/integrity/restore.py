@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from vrag.atomic_io import atomic_dir
+from vrag.atomic_io import atomic_dir, make_directory, one_writer
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.collection import Collection
 from vrag.index.integrity.backup_store import BackupStore
@@ -19,7 +19,7 @@ from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from vrag.index.integrity.backup_store import BackedUpFile, BackupSnapshot, CheckProblem
 
@@ -62,11 +62,13 @@ def restore(
     """Restore a collection into a directory that is empty or does not exist; it appears as a whole.
 
     `snapshot` is the beginning of a name, or `last`. The hash of every file is checked. With `partial`,
-    pictures, uploaded files and runs are left out whose content is damaged. `progress` receives after each
-    file how many are done, of how many. Killed, it leaves a hidden directory that the next call replaces.
+    pictures, uploaded files and runs are left out whose content is damaged. What was damaged in the tables
+    when they were backed up, as the snapshot says, is as damaged in the restored ones. `progress` receives
+    after each file how many are done, of how many. Killed, it leaves a hidden directory that the next call
+    replaces.
 
-    Raises `CollectionError` if there is no such snapshot, or a part of it is damaged; the directory is not
-    empty, or cannot be written to.
+    Raises `CollectionBusy` while another process restores to the directory, and `CollectionError` if there is
+    no such snapshot, or a part of it is damaged; the directory is not empty, or cannot be written to.
     """
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - Path.resolve would follow links
@@ -76,20 +78,8 @@ def restore(
     if target.resolve().is_relative_to(store.directory.resolve()):
         raise CollectionError(f"{target} lies in the backups.", "Choose a directory outside of them.")
     try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise CollectionError(
-                f"{target} is not empty: nothing is overwritten.",
-                "Choose a new directory, or move this one away.",
-            )
-        with atomic_dir(target) as directory:
-            faults = _write(store, files, directory, progress)
-            if faults:
-                _check_faults(faults, directory, target, partial=partial)
-            CollectionHeader.read(directory)  # refuses one of a newer version
-            for table in (directory / "index").glob("*.lance"):
-                record_present(table)
-            copy_sealed_files(directory)
-            missing = tuple(_describe(faults, directory))
+        with _one_restore(target), atomic_dir(target) as directory:
+            missing = _fill(directory, store, facts, files, target, partial=partial, progress=progress)
     except OSError as error:
         raise CollectionError(
             f"{target} cannot be written to: {error.strerror or error}.",
@@ -99,6 +89,50 @@ def restore(
     return RestoreReport(
         snapshot=facts, directory=target, missing=missing, seconds=time.monotonic() - started
     )
+
+
+@contextmanager
+def _one_restore(target: Path) -> Generator[None]:
+    """Keep other processes from restoring to a directory, which is still empty, or not there."""
+    busy = CollectionBusy(
+        f"Another process is restoring a collection to {target}.", "Choose another directory."
+    )
+    _check_empty(target)  # before a lock file is created
+    make_directory(target.parent)
+    with one_writer(target.with_name(f".{target.name}.lock"), busy):
+        _check_empty(target)
+        yield
+
+
+def _check_empty(target: Path) -> None:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CollectionError(
+            f"{target} is not empty: nothing is overwritten.",
+            "Choose a new directory, or move this one away.",
+        )
+
+
+def _fill(
+    directory: Path,
+    store: BackupStore,
+    snapshot: BackupSnapshot,
+    files: Sequence[BackedUpFile],
+    target: Path,
+    *,
+    partial: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[str, ...]:
+    """Write a collection to the directory that becomes `target`; describe what was left out."""
+    faults = _write(store, files, directory, progress)
+    if faults:
+        _check_faults(faults, directory, target, partial=partial)
+    CollectionHeader.read(directory)  # refuses one of a newer version
+    for table in (directory / "index").glob("*.lance"):
+        folder = f"index/{table.name}/"
+        known = (each for each in snapshot.damaged if each.name.startswith(folder))
+        record_present(table, records=[each._replace(name=each.name.removeprefix(folder)) for each in known])
+    copy_sealed_files(directory)
+    return tuple(_describe(faults, directory))
 
 
 def check_backups(

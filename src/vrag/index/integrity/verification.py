@@ -24,6 +24,8 @@ Reindex: TypeAlias = Callable[[Collection, Sequence[Path]], object]
 """A function that adds files to a collection again, so that items of theirs which are missing are made."""
 PrepareReindex: TypeAlias = Callable[[Collection], Reindex]
 """A function that loads what `Reindex` needs, such as the embedder, and returns it."""
+_ATTEMPTS = 5
+"""Inspections without the lock, of which one has to see the same tables from its beginning to its end."""
 
 
 def open_damaged(directory: Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
@@ -58,29 +60,31 @@ def verify(
     With `repair`, damage is repaired as `vrag.index.integrity.repair` describes; with `prepare` deleted items
     are made again at once, otherwise the next `add` does. Where the collection cannot be locked because
     nothing can be written there, it is checked without the lock. Raises `CollectionBusy` while another
-    process is writing: what it has begun is not damage. What `prepare` raises ends the repair before rows
-    change.
+    process is writing, or changes what is checked without the lock: what it has begun is not damage. What
+    `prepare` raises ends the repair before rows change.
     """
     if collection.home is None:
         from vrag.index.remote.remote_collection import read_only
 
         raise read_only(collection.address)
+    inspect = _inspect
     with ExitStack() as stack:
         try:
             stack.enter_context(collection.location.lock())
         except CollectionError as error:
             if repair or isinstance(error, CollectionBusy):
                 raise
+            inspect = _inspect_unlocked
         else:
             if collection.is_interrupted:
                 with suppress(CollectionError):  # what cannot be undone is found below
                     collection.undo_interrupted()
         scratch = stack.enter_context(scratch_directory())
-        before = _inspect(collection, scratch, progress)
+        before = inspect(collection, scratch, progress)
         problems, undone = _problems(before), _undone_commits(collection, repaired=repair)
         if not repair or not problems:
             return _report(before, [*undone, *problems], repaired=False)
-        if Repair.flip_bits(before):
+        if Repair.restore_bytes(before):
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
         is_known = can_remake(collection)
@@ -118,6 +122,7 @@ def _verify_repair(
     found: list[VerifyProblem] = []
     for problem in problems:
         is_gone = (problem.subject, problem.detail) not in remaining and problem.item not in repair.kept
+        is_gone &= bool(problem.item) or problem.document not in repair.short
         found.append(replace(problem, repaired=is_gone, deleted=is_gone and _is_deleted(problem, after)))
     known = {(problem.subject, problem.detail) for problem in problems}
     found += [problem for problem in left if (problem.subject, problem.detail) not in known]
@@ -161,6 +166,19 @@ def _inspect(collection: Collection, scratch: Path, progress: Progress | None) -
     inspection = Inspection(collection, scratch, progress)
     inspection.run()
     return inspection
+
+
+def _inspect_unlocked(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:
+    """Inspect a collection that somebody may be writing to, until nothing changed meanwhile."""
+    for _ in range(_ATTEMPTS):
+        stamp = Inspection(collection, scratch).stamp()
+        inspection = _inspect(collection, scratch, progress)
+        if not inspection.problems or inspection.stamp() == stamp:
+            return inspection
+    raise CollectionBusy(
+        f"Another process changed {collection.address} while it was checked.",
+        "Run the command again when less is written.",
+    )
 
 
 def _problems(inspection: Inspection) -> list[VerifyProblem]:

@@ -31,7 +31,13 @@ from vrag.index.integrity.table_files import TABLES, manifest_name, refers, stor
 from vrag.index.location import FILE_NAME, CollectionHeader, LocalLocation
 from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
-from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
+from vrag.index.remote.remote_collection import (
+    ELSEWHERE,
+    Publication,
+    PublishedRecord,
+    PublishedTables,
+    read_only,
+)
 from vrag.index.schema import FILE_PARTS, ITEM_PARTS, file_schema, item_schema
 from vrag.index.table import Table
 
@@ -91,7 +97,7 @@ def publish(
         raise read_only(collection.address)
     objects = Objects(url)
     with collection.lock():
-        record = PublishedRecord.read(objects)
+        record = PublishedRecord.read(objects, damaged_ok=True)
         header = _header(objects, collection)
         _merge_small_files(collection)
         state = _PublishState.of(collection, objects, record)
@@ -166,7 +172,8 @@ def _header(objects: Objects, collection: Collection) -> bytes | None:
     content = objects.read(FILE_NAME)
     if content is None:
         return own
-    published = CollectionHeader.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
+    where = f"{objects.url}/{FILE_NAME}"
+    published = CollectionHeader.parse(content.decode("utf-8", "replace"), where, ELSEWHERE)
     there, here = published.embedder, collection.header.embedder
     if there is None or here is None:
         is_same = there is here

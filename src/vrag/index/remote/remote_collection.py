@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
+import logging
+import math
 import re
 import threading
 import time
@@ -24,7 +25,8 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from vrag.errors import CollectionError
+from vrag.errors import CollectionError, first_line
+from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.remote.object_storage import Objects, storage_hint
 from vrag.index.table import TableStore, TableVersion
@@ -36,7 +38,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+log = logging.getLogger("vrag")
+
 RECORD = "published.json"
+_NAMES = ("schema", "current", "former")
+"""The names in a record without a checksum."""
+REPUBLISH = "Publish it again: vrag index publish URL"
+ELSEWHERE = "Publish the collection under another URL: vrag index publish URL"
+"""Advice where another collection may be published already."""
+_TABLES = re.compile(r"index(-[0-9a-f]{8})?")
 _SCHEMA = 1
 """Version of the layout. A higher one is refused."""
 _MAX_READS = 5
@@ -65,6 +75,19 @@ class Publication:
     bytes: int
     """Size, pictures included."""
 
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Publication:
+        """Parse the fields of `published.json`. Raises `ValueError` or `TypeError`."""
+        publication = cls(**fields)
+        counts = (publication.number, publication.items, publication.files, publication.bytes)
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError("a number of it is none")
+        if type(publication.at) not in {int, float} or not math.isfinite(publication.at):
+            raise ValueError("it has no time")
+        if not _TABLES.fullmatch(publication.tables):
+            raise ValueError("its tables have another name")
+        return publication
+
     def version(self, table: str) -> int:
         """Return LanceDB's version of a table."""
         return {"items": self.items, "files": self.files}[table]
@@ -79,32 +102,45 @@ class PublishedRecord:
     """Former publications that still exist, the oldest first."""
 
     @classmethod
-    def read(cls, objects: Objects) -> PublishedRecord | None:
-        """Read the record below a URL; None when nothing was published there."""
+    def read(cls, objects: Objects, *, damaged_ok: bool = False) -> PublishedRecord | None:
+        """Read the record below a URL; None when nothing was published there.
+
+        With `damaged_ok`, a damaged record counts as none. Raises `CollectionError`.
+        """
+        message = ""
         for attempt in reversed(range(_MAX_READS)):
             content = objects.read(RECORD)
             if content is None:
                 objects.check()
                 return None
             try:
-                record: dict[str, Any] = parse_json(content)
-                if record["schema"] > _SCHEMA:
-                    raise CollectionError(
-                        f"{objects.url} was published by a newer version of vrag.",
-                        "Upgrade: pip install -U vrag-agent",
-                    )
-                former = tuple(Publication(**entry) for entry in record["former"])
-                return cls(Publication(**record["current"]), former)
-            except (ValueError, KeyError, TypeError) as error:
-                if not attempt:
-                    raise CollectionError(
-                        f"{objects.url}/{RECORD} is damaged: {error}.", "Publish the collection elsewhere."
-                    ) from error
+                return cls._parse(content, objects.url)
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                reason = f"it has no {error.args[0]}" if isinstance(error, KeyError) else first_line(error)
+                message = f"{objects.url}/{RECORD} is damaged: {reason}."
+                if not attempt and not damaged_ok:
+                    raise CollectionError(message, REPUBLISH) from error
+        log.warning("%s It is written anew.", message)
         return None
+
+    @classmethod
+    def _parse(cls, content: bytes, url: str) -> PublishedRecord:
+        record: dict[str, Any] = parse_json(content)
+        if check_seal(content, _NAMES) is Seal.BROKEN:
+            raise ValueError("its checksum does not match")
+        schema = record["schema"]
+        if type(schema) is not int:
+            raise TypeError("its schema is not a number")
+        if schema > _SCHEMA:
+            raise CollectionError(
+                f"{url} was published by a newer version of vrag.", "Upgrade: pip install -U vrag-agent"
+            )
+        former = tuple(Publication.parse(entry) for entry in record["former"])
+        return cls(Publication.parse(record["current"]), former)
 
     def write(self, objects: Objects) -> None:
         """Write it as the newest record, as a whole."""
-        objects.write(RECORD, json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2).encode())
+        objects.write(RECORD, seal_json({"schema": _SCHEMA, **asdict(self)}))
 
 
 class PublishedTables(TableStore):
@@ -147,8 +183,8 @@ class PublishedTables(TableStore):
         self._checked = -FRESH_SECONDS
 
     def hint(self, message: str) -> str:
-        """Return what to do about a failure of object storage."""
-        return storage_hint(message)
+        """Return what to do about damage, or a failure of object storage."""
+        return ELSEWHERE if message == "checksum" else storage_hint(message)
 
     def prepare(self) -> str:
         """Refuse to write."""
@@ -158,7 +194,7 @@ class PublishedTables(TableStore):
 class RemoteCollection:
     """The read-only `CollectionLocation` of a published collection, by its URL in object storage."""
 
-    repair_hint = "Publish it again: vrag index publish URL"
+    repair_hint = REPUBLISH
 
     def __init__(self, url: str) -> None:
         from platformdirs import user_cache_path, user_data_path
@@ -177,7 +213,8 @@ class RemoteCollection:
         """Read the header of the collection."""
         _ = self.store.record  # written last: without it nothing is published yet
         content = self._objects.read(FILE_NAME) or b""
-        return CollectionHeader.parse(content.decode("utf-8", "replace"), f"{self.address}/{FILE_NAME}")
+        where = f"{self.address}/{FILE_NAME}"
+        return CollectionHeader.parse(content.decode("utf-8", "replace"), where, ELSEWHERE)
 
     def open(self, stored: str) -> BinaryIO:
         """Open a stored picture or clip."""
