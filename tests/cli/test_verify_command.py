@@ -43,6 +43,56 @@ def test_a_file_is_named_once_and_called_deleted_when_it_was(home: Path) -> None
     assert "  ! items/stray.jpg: No item uses this picture. (deleted)\n" in repaired.out
 
 
+def flip_run_bit(runs: Path) -> tuple[Path, bytes]:
+    """Flip a bit of the events of the one run in a directory; return the file, and what it had."""
+    [events] = runs.glob("*/events.jsonl")
+    sound = events.read_bytes()
+    events.write_bytes(bytes([sound[0] ^ 1]) + sound[1:])
+    return events, sound
+
+
+def test_runs_are_checked_where_the_settings_keep_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert vrag(home, "ask", "How many passengers?").status == 0
+    own, _ = flip_run_bit(home / "collection" / "runs")
+    monkeypatch.setenv("VRAG_RUNS_DIR", str(home / "elsewhere"))
+    assert vrag(home, "ask", "How many passengers?").status == 0
+    other, sound = flip_run_bit(home / "elsewhere")
+    found = vrag(home, "index", "verify")
+    assert found.status == 1
+    assert f"2 runs (also those in {home / 'elsewhere'})." in found.out
+    problems = vrag(home, "index", "verify", "--json").json["problems"]
+    files = [problem["file"] for problem in problems]
+    assert files == [own.relative_to(home / "collection").as_posix(), other.as_posix()]
+    assert vrag(home, "index", "verify", "--repair").status == 0
+    assert other.read_bytes() == sound
+    monkeypatch.delenv("VRAG_RUNS_DIR")
+    assert "1 runs.\n" in vrag(home, "index", "verify").out
+
+
+@pytest.mark.parametrize("is_recorded_apart", [False, True])
+def test_runs_of_a_read_only_collection_are_checked_there_and_in_the_data_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch, *, is_recorded_apart: bool
+) -> None:
+    assert vrag(home, "ask", "How many passengers?").status == 0
+
+    def is_writable(*_: object) -> bool:
+        return False
+
+    def data_path(*_: object, **__: object) -> Path:
+        return home / "data"
+
+    monkeypatch.setattr("vrag.factory.session._is_writable", is_writable)
+    monkeypatch.setattr("vrag.factory.session.user_data_path", data_path)
+    apart = None
+    if is_recorded_apart:
+        assert vrag(home, "ask", "How many passengers?").status == 0
+        [apart] = (home / "data" / "read-only").iterdir()
+        flip_run_bit(apart)
+    found = vrag(home, "index", "verify", "--json")
+    assert (found.status, found.json["runs"]) == ((1, 2) if apart else (0, 1))
+    assert found.json["runs_dir"] == (str(apart) if apart else "")
+
+
 def test_an_undone_commit_is_reported_with_what_to_do(home: Path) -> None:
     journal = journal_path(home / "collection" / "index" / "items.lance")
     lines = read_lines(journal)

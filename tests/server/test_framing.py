@@ -126,8 +126,8 @@ class TestHeads:
 
     def test_of_just_the_allowed_length_are_answered(self, address: str) -> None:
         head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
-        fields = b"X: 1234\r\n" * 500
-        whole = head + fields[: (4000 - len(head)) // 9 * 9 - 9]
+        fields = (b"X: " + b"1" * 85 + b"\r\n") * 50
+        whole = head + fields[: (4000 - len(head)) // 90 * 90 - 90]
         whole += b"Y: " + b"y" * (4000 - len(whole) - 7) + b"\r\n\r\n"
         assert len(whole) == 4000
         assert statuses(send(address, whole)) == [200]
@@ -139,6 +139,19 @@ class TestHeads:
         answer = send(address, head + b"X: " + b"x" * 998 + b"\r\n\r\n")
         assert statuses(answer) == [431]
         assert b"1,000 bytes" in answer
+
+    def test_with_a_long_path_are_refused(self, address: str) -> None:
+        """Also where their query is allowed to be longer."""
+        for path, query, expected in ((b"/" * 1001, b"", 414), (b"/version", b"?" + b"q" * 2000, 401)):
+            request = b"GET " + path + query + b" HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+            assert statuses(send(address, request)) == [expected]
+
+    def test_with_many_fields_are_refused(self, address: str) -> None:
+        head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
+        assert statuses(send(address, head + b"X: y\r\n" * 254 + b"\r\n")) == [200]
+        answer = send(address, head + b"X: y\r\n" * 255 + b"\r\n")
+        assert statuses(answer) == [431]
+        assert b"256 fields" in answer
 
     def test_with_a_long_target_are_told_to_send_a_body(self, address: str) -> None:
         answer = send(address, b"GET /search?queries=" + b"a" * 5000)
@@ -154,12 +167,37 @@ class TestHeads:
         assert statuses(answer) == [400]
         assert b"both Content-Length and Transfer-Encoding" in answer
 
+    @pytest.mark.parametrize(
+        ("front", "expected"),
+        [(b"\r\n", [200, 200]), (b"\r\n\r\n", [400]), (b"\r", [400]), (b"\n", [400]), (b"\r\n\n", [400])],
+    )
+    @pytest.mark.parametrize("size", [1, 1000])
+    def test_may_have_one_empty_line_in_front(
+        self, address: str, front: bytes, expected: list[int], size: int
+    ) -> None:
+        """One each, also of those that were sent before the answer to the first."""
+        request = front + b"GET /healthz HTTP/1.1\r\n" + HOST + b"%b\r\n"
+        sent = request % b"" + request % b"Connection: close\r\n"
+        pieces = [sent[start : start + size] for start in range(0, len(sent), size)]
+        assert (
+            statuses(send(address, *pieces[: len(sent) if expected[0] == 200 else len(front) + 1]))
+            == expected
+        )
+
+    def test_count_no_empty_line_against_their_length(self, address: str) -> None:
+        head = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + HOST
+        fields = (b"X: " + b"1" * 85 + b"\r\n") * ((4000 - len(head) - 20) // 90)
+        whole = head + fields + b"Y: " + b"y" * (4000 - len(head) - len(fields) - 7) + b"\r\n\r\n"
+        assert len(whole) == 4000
+        assert statuses(send(address, b"\r\n" + whole)) == [200]
+
 
 class TestBodies:
     CHUNKED = (
         b"POST /search HTTP/1.1\r\n"
         + HOST
-        + b"Authorization: Bearer secret\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + b"Authorization: Bearer secret\r\nContent-Type: application/json\r\n"
+        + b"Transfer-Encoding: chunked\r\n\r\n"
     )
     ROUTES = (
         ("POST", "/search", 50_000),
@@ -202,10 +240,33 @@ class TestBodies:
         assert statuses(answer) == [400]
         assert b"extensions" in answer
 
+    @pytest.mark.parametrize("size", [100, 700, 100_000])
+    def test_have_no_more_extensions_for_more_content(self, address: str, size: int) -> None:
+        """Whether they arrive in pieces or at once."""
+        chunks = (b"1f4;" + b"x" * 480 + b"\r\n" + b"a" * 500 + b"\r\n") * 40 + b"0\r\n\r\n"
+        pieces = [chunks[start : start + size] for start in range(0, len(chunks), size)]
+        answer = send(address, self.CHUNKED, *pieces[: 35_000 // size + 1])
+        assert statuses(answer) == [400]
+        assert b"extensions" in answer
+
+    @pytest.mark.parametrize("chunks", [b"3\nabc", b"3\nabc\n0\n\n", b"3\r\nabc\r\n\n", b"3;\n"])
+    def test_with_a_bare_line_feed_behind_a_size_are_refused_before_more_comes(
+        self, address: str, chunks: bytes
+    ) -> None:
+        answer = send(address, self.CHUNKED + chunks)
+        assert statuses(answer) == [400]
+        assert b"bare LF" in answer
+
+    @pytest.mark.parametrize("end", [b"\n", b"X: y\n\r\n", b"X: y\r\n\n"])
+    def test_with_a_bare_line_feed_in_trailers_are_refused(self, address: str, end: bytes) -> None:
+        answer = send(address, self.CHUNKED + b"2\r\n{}\r\n0\r\n" + end)
+        assert statuses(answer) == [400]
+        assert b"bare LF" in answer
+
     def test_of_many_small_chunks_are_read(self, address: str) -> None:
         body = b'{"queries": ["ferry"], "top_k": 1' + b" " * 5000 + b"}"
         chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-        head = self.CHUNKED.replace(HOST, HOST + b"Content-Type: application/json\r\nConnection: close\r\n")
+        head = self.CHUNKED.replace(HOST, HOST + b"Connection: close\r\n")
         assert statuses(
             send(address, head, *[chunks[start : start + 700] for start in range(0, len(chunks), 700)])
         ) == [200]

@@ -62,6 +62,10 @@ class Small:
         async def large() -> Response:
             return Response(b"x" * (64 * MIB))
 
+        @app.get("/small")
+        async def small() -> Response:
+            return Response(b"x" * (60 * 1024))
+
         @app.put("/collections/{name}/documents/{file}")
         async def upload(request: Request) -> int:
             return sum([len(piece) async for piece in request.stream()])
@@ -213,6 +217,28 @@ class TestConnections:
                 connection.close()
             eventually(lambda: httpx.get(f"{running.address}/version").status_code == 200)
 
+    def test_that_are_refused_are_few_at_one_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each takes a file of the process until it ends: others are cut at once."""
+        monkeypatch.setattr("vrag.server.http.connections._MAX_TURNED_AWAY", 2)
+        with small(local_connections=3) as running, contextlib.ExitStack() as stack:
+            held = [stack.enter_context(ask_for_events(running)) for _ in range(3)]
+            refused = [stack.enter_context(dial(running.address)) for _ in range(2)]
+            for connection in refused:
+                assert b"from this address" in until(connection, b"}")
+            for _ in range(20):
+                with dial(running.address) as connection:
+                    assert everything(connection) == b""
+            for connection in refused:
+                connection.close()
+
+            def is_told_again() -> bool:
+                with dial(running.address) as connection:
+                    return b"from this address" in everything(connection)
+
+            eventually(is_told_again)
+            for connection in held:
+                until(connection, b"beat")
+
     def test_of_a_proxy_are_those_of_many(self) -> None:
         proxies = frozenset({"127.0.0.1"})
         with small(local_connections=4, proxies=proxies) as running:
@@ -341,6 +367,26 @@ class TestReading:
             eventually(lambda: running.refused("unread"))
             eventually(lambda: not running.server.server_state.connections)
             assert len(everything(connection)) < 60 * MIB
+
+    def test_whoever_leaves_the_end_of_the_last_response_unread_is_cut_off(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is less than what makes the server wait before it writes more."""
+        open_socket = listen
+
+        def listen_with_small_buffers(host: str, port: int) -> socket.socket:
+            listening = open_socket(host, port)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            return listening
+
+        monkeypatch.setattr(f"{__name__}.listen", listen_with_small_buffers)
+        with small(write_seconds=0.5) as running, socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            host, _, port = running.address.removeprefix("http://").partition(":")
+            connection.connect((host, int(port)))
+            connection.sendall(b"GET /small HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            eventually(lambda: running.refused("unread"))
+            eventually(lambda: not running.server.server_state.connections)
 
     def test_whoever_reads_slowly_gets_everything(self) -> None:
         """Longer than a pause may be, and longer than connections are kept that ask for nothing more."""

@@ -254,12 +254,14 @@ class Session:
         return replace(self._default_agent(), draft=DraftMode.CITED)
 
 
-def run_store(settings: Settings, *, recording: bool = False) -> RunStore:
+def run_store(
+    settings: Settings, *, collection: Collection | None = None, recording: bool = False
+) -> RunStore:
     """Return the store of recorded runs.
 
-    It is the folder of the settings; otherwise that of the first collection, or one apart when a server
-    searches. The runs of a collection that cannot be written to are in the user's data directory: before the
-    first of them, its own are returned, except for `recording`.
+    It is the folder of the settings; otherwise that of a collection, by default the first one, or one apart
+    when a server searches. The runs of a collection that cannot be written to are in the user's data
+    directory: before the first of them, its own are returned, except for `recording`.
 
     Raises `CollectionError` if the collection cannot be opened.
     """
@@ -270,7 +272,7 @@ def run_store(settings: Settings, *, recording: bool = False) -> RunStore:
     data = user_data_path("vrag", appauthor=False)
     if settings.search_url:
         return RunStore(data / "runs", durable=settings.durable)
-    collection = Collection.open(settings.places[0])
+    collection = collection or Collection.open(settings.places[0])
     if collection.home is not None and not _is_writable(collection.runs_dir, collection.home):
         name = hashlib.sha256(os.fsencode(collection.home)).hexdigest()[:8]
         apart = data / "read-only" / f"{collection.home.name}-{name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +24,15 @@ def verify_collection(
 ) -> VerifyReport:
     """Verify the collection of the settings and its runs; with `repair`, repair what can be repaired.
 
-    `progress` receives what is checked, how much of it is done, and how much there is. Raises
-    `CollectionError` if there is no collection, or its header is damaged beyond repair, `CollectionBusy`
-    while another process is writing, and `OSError` if a repair cannot be written.
+    Runs that the settings keep outside of the collection are verified too. `progress` receives what is
+    checked, how much of it is done, and how much there is.
+
+    Raises `CollectionError` if there is no collection, or its header is damaged beyond repair,
+    `CollectionBusy` while another process is writing, and `OSError` if a repair cannot be written.
     """
     from vrag.agent.runs.run_checks import check_runs
     from vrag.agent.runs.run_store import RunStore
+    from vrag.factory.session import run_store
     from vrag.index.build import add
     from vrag.index.integrity.verification import open_damaged, verify
 
@@ -54,5 +58,10 @@ def verify_collection(
     else:
         collection = open_damaged(Path(name).absolute(), wait=settings.wait, durable=settings.durable)
     found = verify(collection, repair=repair, prepare=prepare, progress=report("items"))
-    runs = check_runs(RunStore(collection.runs_dir), repair=repair, progress=report("runs"))
-    return found.plus(runs.runs, runs.problems)
+    own = RunStore(collection.runs_dir, collection.home, settings.durable)
+    found = found.plus(*check_runs(own, repair=repair, progress=report("runs")))
+    other = run_store(settings, collection=collection)
+    if other.directory.resolve() == own.directory.resolve():
+        return found
+    runs = check_runs(other, repair=repair, progress=report("runs"))
+    return replace(found.plus(*runs), runs_dir=str(other.directory))

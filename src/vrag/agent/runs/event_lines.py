@@ -52,24 +52,24 @@ def unseal_lines(lines: list[bytes]) -> list[EventLine]:
     return [line._replace(seal=Seal.BROKEN) if line.seal is Seal.MISSING else line for line in found]
 
 
-def mend_lines(lines: list[bytes]) -> list[bytes]:
+def repair_lines(lines: list[bytes]) -> list[bytes]:
     """Return the lines of a run with single bits flipped back, also where one made or took a line end."""
-    mended: list[bytes] = []
+    repaired: list[bytes] = []
     rest = list(lines)
     while rest:
         line = rest.pop(0)
         if _is_sealed(line):
-            mended.append(line)
-        elif (whole := mend_line(line)) is not None:
-            mended.append(whole)
+            repaired.append(line)
+        elif (whole := repair_line(line)) is not None:
+            repaired.append(whole)
         elif (parts := _split(line)) is not None:
-            mended += parts
+            repaired += parts
         elif rest and (joined := _join(line, rest[0])) is not None:
-            mended.append(joined)
+            repaired.append(joined)
             del rest[0]
         else:
-            mended.append(line)
-    return mended
+            repaired.append(line)
+    return repaired
 
 
 def _is_sealed(line: bytes) -> bool:
@@ -91,16 +91,18 @@ def _join(line: bytes, following: bytes) -> bytes | None:
     return next(filter(_is_sealed, candidates), None)
 
 
-def mend_line(line: bytes) -> bytes | None:
+def repair_line(line: bytes) -> bytes | None:
     """Return a damaged line with its one flipped bit flipped back; None if there is more damage."""
     if unseal_line(line).seal is Seal.BROKEN:
         try:
             expected = int(line[-10:-2], 16)
         except ValueError:
             expected = -1
-        mended = flip_back(line[:-_LENGTH], expected) if expected >= 0 else None
-        if mended is not None:
-            return mended + line[-_LENGTH:]
+        repaired = flip_back(line[:-_LENGTH], expected) if expected >= 0 else None
+        if repaired is not None:
+            return repaired + line[-_LENGTH:]
+    if len(line) < _LENGTH:
+        return None
     sealed = seal_line(line[:-_LENGTH] + b"}")  # or the bit is in the checksum
     differing = [a ^ b for a, b in zip(sealed[-_LENGTH:], line[-_LENGTH:], strict=True) if a != b]
     return sealed if len(differing) == 1 and differing[0].bit_count() == 1 else None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, event_from_json
-from vrag.agent.runs.event_lines import END, EventLine, RunEnd, mend_lines, read_end, unseal_lines
+from vrag.agent.runs.event_lines import END, EventLine, RunEnd, read_end, repair_lines, unseal_lines
 from vrag.agent.runs.run_meta import META, RunMeta
 from vrag.agent.runs.run_store import EVENTS, FILES, LOCK, RunStore, is_held
 from vrag.atomic_io import read_lines, write_lines, write_whole
 from vrag.index.integrity.checksums import checksum, flip_back
-from vrag.index.integrity.problems import ProblemKind, VerifyProblem, mend_seal
+from vrag.index.integrity.problems import ProblemKind, VerifyProblem, repair_seal
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ADVICE = "What is left of it can be read in its folder. Ask again, or delete it
 
 
 class RunReport(NamedTuple):
-    """The result of a check of the runs of a collection."""
+    """The result of a check of the runs of a store."""
 
     runs: int
     problems: tuple[VerifyProblem, ...]
@@ -45,10 +45,10 @@ def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | No
     problems: list[VerifyProblem] = []
     for number, run in enumerate(ids, 1):
         if not is_held(store.directory / run / LOCK):
-            found = list(_RunCheck(store.directory / run).run())
+            found = list(_RunCheck(store, run).run())
             if repair and found:
                 _repair(store.directory / run)
-                left = {(problem.file, problem.detail) for problem in _RunCheck(store.directory / run).run()}
+                left = {(problem.file, problem.detail) for problem in _RunCheck(store, run).run()}
                 found = [
                     replace(problem, repaired=(problem.file, problem.detail) not in left) for problem in found
                 ]
@@ -59,10 +59,11 @@ def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | No
 
 
 class _RunCheck:
-    """The check of the run in a directory."""
+    """The check of a run of a store."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, store: RunStore, run: str) -> None:
+        self._directory = store.directory / run
+        self._within = store.within
 
     def run(self) -> Iterator[VerifyProblem]:
         """Yield the problems of the run."""
@@ -131,9 +132,10 @@ class _RunCheck:
     def _problem(
         self, name: str, detail: str, kind: ProblemKind = ProblemKind.DAMAGE, advice: str = _ADVICE
     ) -> VerifyProblem:
-        run = self._directory.name
+        path = self._directory / name
+        file = path.relative_to(self._within) if self._within else path
         advice = "" if kind is ProblemKind.LEFTOVER else advice
-        return VerifyProblem("", f"run {run}", detail, kind, f"runs/{run}/{name}", advice=advice)
+        return VerifyProblem("", f"run {self._directory.name}", detail, kind, file.as_posix(), advice=advice)
 
 
 def _read_line(line: EventLine, number: int) -> tuple[Event | None, str]:
@@ -156,41 +158,41 @@ def _repair(directory: Path) -> None:
     events = directory / EVENTS
     meta = directory / META
     if meta.is_file() and check_seal(meta.read_bytes(), tuple(RunMeta.model_fields)) is Seal.BROKEN:
-        _mend_small(meta)
+        _repair_small(meta)
     if not events.is_file():
         return
     try:
         end = read_end(directory)
     except (ValueError, KeyError, TypeError):
-        _mend_small(directory / END)
+        _repair_small(directory / END)
         end = None
     data = events.read_bytes()
     lines = data.split(b"\n")[:-1]
     is_sealed = any(line.seal is not Seal.MISSING for line in unseal_lines(lines))
-    mended = mend_lines(lines) if is_sealed else lines
-    if mended != lines:
-        write_lines(events, mended)
+    repaired = repair_lines(lines) if is_sealed else lines
+    if repaired != lines:
+        write_lines(events, repaired)
     elif end is not None and data and len(data) == end.bytes and not data.endswith(b"\n"):
         write_whole(events, data[:-1] + b"\n")
-    _mend_files(directory, end)
-    if end is None and not (directory / END).is_file() and mended and _ends(mended):
+    _repair_files(directory, end)
+    if end is None and not (directory / END).is_file() and repaired and _ends(repaired):
         sums = {path.name: _sum(path) for path in sorted((directory / FILES).glob("*.*"))}
         write_whole(directory / END, seal_json({"bytes": events.stat().st_size, "files": sums}))
 
 
-def _mend_files(directory: Path, end: RunEnd | None) -> None:
+def _repair_files(directory: Path, end: RunEnd | None) -> None:
     for name, expected in end.files.items() if end else ():
         path = directory / FILES / name
         if path.is_file() and hashlib.sha256(data := path.read_bytes()).hexdigest() != path.stem:
-            mended = flip_back(data, expected)
-            if mended is not None and hashlib.sha256(mended).hexdigest() == path.stem:
-                write_whole(path, mended)
+            repaired = flip_back(data, expected)
+            if repaired is not None and hashlib.sha256(repaired).hexdigest() == path.stem:
+                write_whole(path, repaired)
 
 
-def _mend_small(path: Path) -> None:
-    mended = mend_seal(path.read_bytes())
-    if mended is not None:
-        write_whole(path, mended)
+def _repair_small(path: Path) -> None:
+    repaired = repair_seal(path.read_bytes())
+    if repaired is not None:
+        write_whole(path, repaired)
 
 
 def _ends(lines: Sequence[bytes]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import logging
 import os
 import re
 import secrets
@@ -57,6 +58,7 @@ from vrag.parsing import parse_json
 if sys.platform != "win32":
     import fcntl
 
+log = logging.getLogger("vrag.agent")
 EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
 LOCK_PROBE_SECONDS = 0.2
 """Timeout of a lock probe on Windows, where probing takes the lock briefly: for less than this."""
@@ -183,9 +185,16 @@ class RunLog:
                 sync_files(paths)
                 sync(self.directory / FILES)
             self.journal.append(seal_line(event.model_dump_json().encode()))
-            if isinstance(event, AnswerGiven | RunFailed):
-                size = (self.directory / EVENTS).stat().st_size
-                write_whole(self.directory / END, seal_json({"bytes": size, "files": self.sums}))
+        if isinstance(event, AnswerGiven | RunFailed):
+            self._write_end()
+
+    def _write_end(self) -> None:
+        """Write what the run consists of; where the disk refuses, its events are complete without it."""
+        try:
+            size = (self.directory / EVENTS).stat().st_size
+            write_whole(self.directory / END, seal_json({"bytes": size, "files": self.sums}))
+        except OSError as error:
+            log.warning("%s cannot be written: %s.", self.directory / END, error.strerror)
 
     def save(self, name: str, data: bytes) -> None:
         """Keep a file under its hash; a file that is there already is left alone."""

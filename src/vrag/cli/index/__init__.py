@@ -183,7 +183,7 @@ def verify(
 
     With --repair, damaged rows and pictures are made again from the documents' own files, and single flipped
     bits are flipped back. What cannot be repaired is listed and kept. A collection that cannot be written to
-    is checked without a lock.
+    is checked without a lock. Runs that the settings keep elsewhere (VRAG_RUNS_DIR) are checked too.
 
     Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage:
     files that nothing uses, or an interrupted commit, which was undone, 4 another process is writing.
@@ -195,7 +195,8 @@ def verify(
         report = verify_collection(settings, repair=repair, progress=progress)
 
     def render() -> None:
-        runs = f", {report.runs} runs" if report.runs else ""
+        runs = f", {report.runs} runs" if report.runs or report.runs_dir else ""
+        runs += f" (also those in {plain(report.runs_dir)})" if report.runs_dir else ""
         echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
         for problem in report.problems:
             note = _note(problem)

@@ -53,7 +53,8 @@ class VerifyProblem:
     """The defect, in one sentence."""
     kind: ProblemKind = ProblemKind.DAMAGE
     file: str = ""
-    """The file concerned, by its path relative to the collection; empty for a row of a table."""
+    """The file concerned, by its path relative to the collection if it is in there; empty for a row of a
+    table."""
     item: str = ""
     """Id of the item concerned, if it is one."""
     repaired: bool = False
@@ -74,6 +75,8 @@ class VerifyReport:
     pictures: int
     """Stored pictures and clips."""
     runs: int = 0
+    runs_dir: str = ""
+    """Directory of those runs that are not in the collection; empty if all are."""
     problems: tuple[VerifyProblem, ...]
     repaired: bool
     """True if a repair changed anything."""
@@ -97,7 +100,7 @@ class VerifyReport:
     def plus(self, runs: int, problems: Sequence[VerifyProblem]) -> VerifyReport:
         """Add what was found in runs."""
         repaired = self.repaired or any(problem.repaired for problem in problems)
-        return replace(self, runs=runs, problems=(*self.problems, *problems), repaired=repaired)
+        return replace(self, runs=self.runs + runs, problems=(*self.problems, *problems), repaired=repaired)
 
 
 def check_sealed_files(directory: Path) -> Iterator[VerifyProblem]:
@@ -208,10 +211,10 @@ def _flipped_seal(path: Path) -> bytes | None:
         body = flip_back(match[1], int(match[2], 16))
         if body is not None:
             return body + data[match.end(1) :]
-    return mend_seal(data)
+    return repair_seal(data)
 
 
-def mend_seal(data: bytes) -> bytes | None:
+def repair_seal(data: bytes) -> bytes | None:
     """Return a small sealed file with its flipped bit flipped back, wherever that is; None if none does."""
     if len(data) > _MAX_FLIP_BYTES:
         return None

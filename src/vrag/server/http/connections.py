@@ -34,6 +34,9 @@ _MIN_PROGRESS_BYTES = 16 * 1024
 _MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
 """Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
 hold megabytes whose progress cannot be seen here."""
+_MAX_TURNED_AWAY = 64
+"""Connections at one time that are told why they are refused; the others are cut without a word. They count
+against no other limit, and each takes a file of the process."""
 _CLOSE = (b"connection", b"close")
 
 
@@ -76,6 +79,8 @@ class GuardedProtocol(H11Protocol):
     metrics: ServerMetrics | None
     peers: Counter[str]
     """Connections by network."""
+    turned_away: set[GuardedProtocol]
+    """Refused connections that are still open."""
 
     def __init__(self, *args: Any, **rest: Any) -> None:  # noqa: ANN401 - uvicorn's
         super().__init__(*args, **rest)
@@ -119,6 +124,7 @@ class GuardedProtocol(H11Protocol):
         """Forget a connection."""
         for name in tuple(self._timers):
             self._stop_timer(name)
+        self.turned_away.discard(self)
         if self.peer is not None:
             self._leave()
             super().connection_lost(exc)
@@ -148,9 +154,11 @@ class GuardedProtocol(H11Protocol):
             self._end()
 
     def on_response_complete(self) -> None:
-        """Begin to count the time without a request."""
+        """Begin to count the time without a request, or wait until the client has read the last response."""
         self.idle_since = self.loop.time()
         super().on_response_complete()
+        if self.transport.is_closing():
+            self._expect_reading()
 
     def pause_writing(self) -> None:
         """Start to watch the client: the buffers before it are full."""
@@ -250,8 +258,12 @@ class GuardedProtocol(H11Protocol):
 
     def _turn_away(self, transport: asyncio.Transport, message: str, reason: str) -> None:
         self._count(reason)
+        if len(self.turned_away) >= _MAX_TURNED_AWAY:
+            transport.abort()
+            return
+        self.turned_away.add(self)
         transport.write(_refusal(503, message, "Try again in a second."))
-        self.loop.call_later(_LINGER_SECONDS, transport.close)  # not at once: it may be sending its request
+        self._start_timer("linger", _LINGER_SECONDS, transport.close)  # it may be sending its request
 
     def _count(self, reason: str) -> None:
         if self.metrics is not None:

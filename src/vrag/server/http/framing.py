@@ -26,9 +26,10 @@ _VERSION = re.compile(rb"HTTP/[0-9]\.[0-9]")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?)(:[0-9]{0,5})?")
 _WRONG_CODE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-_CHUNK_BYTES = 16
-"""Bytes around the content of a chunk that are not counted."""
-_MAX_OVERHEAD_BYTES = 16 * 1024
+_CHUNK_SIZE = re.compile(rb"0*([0-9a-fA-F]+)")
+_MAX_FIELDS = 256
+"""Fields of a head: a request with tens of thousands takes a tenth of a second, with or without a token."""
+_MAX_EXTRA_BYTES = 16 * 1024
 """Bytes of extensions and trailers of a chunked body. They count against no limit of bodies."""
 
 
@@ -42,15 +43,37 @@ class FramingError(Exception):
         self.hint = hint
 
 
-class _ChunkLines(ReceiveBuffer):
-    """h11's buffer, which it asks for lines only where a chunk begins. h11 lets them have bare CR."""
+class _LineBuffer(ReceiveBuffer):
+    """h11's buffer. h11 lets the lines of chunks have bare CR, and those of trailers bare LF."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra_bytes = 0
+        """Bytes of a body in extensions of chunks, in zeros before their sizes, and in trailers."""
 
     def maybe_extract_next_line(self) -> bytearray | None:
-        """Return the next line, if it is there. Raises `FramingError`."""
+        """Return the line of a chunk, if it is there. Raises `FramingError`."""
         line = super().maybe_extract_next_line()
-        if line is not None and b"\r" in line[:-2]:
-            raise FramingError(400, "The line of a chunk has a carriage return.", "End it with CR LF.")
+        if line is None:
+            if b"\n" in self._data:
+                raise FramingError(400, "The line of a chunk ends with a bare LF.", "End it with CR LF.")
+            return None
+        if b"\r" in line[:-2] or b"\n" in line[:-2]:
+            raise FramingError(400, "The line of a chunk has a bare CR or LF.", "End it with CR LF.")
+        size = _CHUNK_SIZE.match(line)
+        self.extra_bytes += len(line) - 2 - (len(size[1]) if size else 0)
         return line
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """Return the lines of a head or of trailers, if all are there. Raises `FramingError`."""
+        before = len(self)
+        lines = super().maybe_extract_lines()
+        if lines is not None:
+            extracted = before - len(self)
+            self.extra_bytes += extracted
+            if extracted != sum(len(line) + 2 for line in lines) + 2:
+                raise FramingError(400, "A line of the trailers ends with a bare LF.", "End it with CR LF.")
+        return lines
 
 
 class StrictConnection(h11.Connection):
@@ -61,22 +84,20 @@ class StrictConnection(h11.Connection):
 
     def __init__(self, *, head_bytes: int, field_bytes: int) -> None:
         super().__init__(h11.SERVER, head_bytes)
-        self._receive_buffer = _ChunkLines()
+        self._receive_buffer = self._lines = _LineBuffer()
         self._head_bytes = head_bytes
         self._field_bytes = field_bytes
         self._head = bytearray()
         """A copy of what h11 has received of the next head and behind it."""
         self._searched = 0
         """Bytes of it without the end of the head."""
-        self._overhead = 0
-        """Bytes of a body that were received and are not, or not yet, content."""
+        self._skipped = False
+        """True if an empty line before the head was dropped."""
 
     def receive_data(self, data: bytes) -> None:
         """Take what arrived."""
         if self.their_state is h11.IDLE:
             self._head += data
-        else:
-            self._overhead += len(data)
         super().receive_data(data)
 
     def start_next_cycle(self) -> None:
@@ -84,10 +105,14 @@ class StrictConnection(h11.Connection):
         super().start_next_cycle()
         self._head = bytearray(self.trailing_data[0])
         self._searched = 0
+        self._skipped = False
 
     def next_event(self) -> H11Event:
         """Return the next event. Raises `FramingError`."""
         if self.their_state is h11.IDLE:
+            self._skip_empty_line()
+            if bytes(self._head[:2]) == b"\r":  # h11 would refuse the beginning of a line end
+                return NEED_DATA
             self._check_head()
         try:
             event = super().next_event()
@@ -98,15 +123,26 @@ class StrictConnection(h11.Connection):
             ) from None
         if isinstance(event, h11.Request):
             self._head = bytearray()
-            self._overhead = len(self.trailing_data[0])
-        elif isinstance(event, h11.Data):
-            self._overhead -= 2 * len(event.data) + _CHUNK_BYTES * event.chunk_start
-        elif (
-            event is NEED_DATA and self.their_state is h11.SEND_BODY and self._overhead > _MAX_OVERHEAD_BYTES
-        ):
+            self._lines.extra_bytes = 0
+        self._check_extra(event)
+        return event
+
+    def _skip_empty_line(self) -> None:
+        """Drop one empty line before a head: old clients send one after a body (RFC 9112, 2.2)."""
+        if not self._skipped and self._head.startswith(b"\r\n"):
+            self._skipped = True
+            self._lines.maybe_extract_at_most(2)
+            del self._head[:2]
+            self._searched = 0
+
+    def _check_extra(self, event: H11Event) -> None:
+        """Check the bytes of a body that are not content, with a line that has not arrived in full."""
+        extra = self._lines.extra_bytes
+        if event is NEED_DATA and self.their_state is h11.SEND_BODY:
+            extra += len(self._lines)
+        if extra > _MAX_EXTRA_BYTES:
             message = "The chunks of the body have long extensions or trailers."
             raise FramingError(400, message, "Send them without.")
-        return event
 
     def _check_head(self) -> None:
         end = _HEAD_END.search(self._head, self._searched)
@@ -130,6 +166,10 @@ def check_head(head: bytes, field_bytes: int) -> None:
     if _CONTROL.search(head):
         raise FramingError(400, "The head has control characters.", "Send text without them.")
     line, *fields = head[:-4].split(b"\r\n")
+    if len(fields) > _MAX_FIELDS:
+        raise FramingError(431, f"The head has more than {_MAX_FIELDS} fields.", "Send fewer headers.")
+    if len(line.partition(b"?")[0]) > field_bytes:
+        raise FramingError(414, f"The path is longer than {field_bytes:,} bytes.", "Send a shorter path.")
     version = _check_request_line(line)
     values: dict[bytes, list[bytes]] = {}
     for field in fields:

@@ -163,7 +163,12 @@ def make_server(
     awaited first when the server is to stop, while it still answers, and given up after
     `options.drain_seconds`; and `metrics`, which count refused connections.
     """
-    limits = {"options": options, "metrics": getattr(app.state, "metrics", None), "peers": Counter[str]()}
+    limits = {
+        "options": options,
+        "metrics": getattr(app.state, "metrics", None),
+        "peers": Counter[str](),
+        "turned_away": set[GuardedProtocol](),
+    }
     config = uvicorn.Config(
         app,
         log_config=None,
