@@ -38,7 +38,7 @@ from vrag.testing import HashEmbedder
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from fake_conversion import FakeConversion
@@ -95,6 +95,16 @@ def everything(collection: Collection) -> dict[str, object]:
 def found(collection: Collection, text: str) -> list[str]:
     (hits,) = Engine(collection).search([Query(text)], 10)
     return [f"{hit.document_name} {hit.ordinal}" for hit in hits]
+
+
+def reading(data: bytes) -> Callable[[Objects, str], bytes]:
+    """What reads this from every object."""
+
+    def read(_: Objects, name: str) -> bytes:
+        assert name
+        return data
+
+    return read
 
 
 class TestReading:
@@ -499,7 +509,7 @@ class TestFailures:
             for bit in range(8 * len(whole)):
                 flipped = bytearray(whole)
                 flipped[bit // 8] ^= 1 << bit % 8
-                patched.setattr(Objects, "read", lambda *_, data=bytes(flipped): data)
+                patched.setattr(Objects, "read", reading(bytes(flipped)))
                 with pytest.raises(CollectionError, match=r"published\.json is damaged.*Publish it again"):
                     PublishedRecord.read(objects)
         objects.write("published.json", whole[:-9])
@@ -521,9 +531,10 @@ class TestFailures:
         objects = Objects(URL)
         record = json.loads(objects.read("published.json") or b"")
         for name in record["current"]:
-            for value in (None, [], {}, "x", True, float("inf")):
+            wrong: tuple[object, ...] = (None, [], {}, "x", True, float("inf"))
+            for value in wrong:
                 data = seal_json(record | {"current": record["current"] | {name: value}})
-                monkeypatch.setattr(Objects, "read", lambda *_, data=data: data)
+                monkeypatch.setattr(Objects, "read", reading(data))
                 with pytest.raises(CollectionError, match=r"published\.json is damaged"):
                     PublishedRecord.read(objects)
 

@@ -95,7 +95,9 @@ class _RunCheck:
         except ValidationError:
             is_sound = False
         if not is_sound:
-            advice = "Only administrators see it now; rename it to set a title again."
+            advice = (
+                "Only administrators see it now. If it cannot be repaired, rename it to set a title again."
+            )
             yield self._problem(META, "Its metadata, with owner and title, is damaged.", advice=advice)
 
     def _check_events(self, end: RunEnd | None) -> Iterator[VerifyProblem]:
