@@ -250,7 +250,7 @@ def test_runs_say_what_to_do_where_there_is_none(tmp_path: Path) -> None:
     empty = tmp_path / "collection" / "runs" / "20260101-000000-000000-0000"
     (empty / "files").mkdir(parents=True)
     (empty / "events.jsonl").touch()
-    assert "Ask again" in home.vrag("runs", "show", "last").err
+    assert "Ask the question again" in home.vrag("runs", "show", "last").err
 
 
 def test_runs_with_a_search_server_are_found_by_its_address(

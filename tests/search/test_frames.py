@@ -253,7 +253,7 @@ class TestDamagedClips:
             self.path(collection, damaged).write_bytes(content)
         for searcher in (Engine(collection), MultiSearcher({"c": Engine(collection)})):
             with pytest.raises(
-                CollectionError, match=r"(clip of film_2 cannot be opened|2\.mp4 is damaged).*verify"
+                CollectionError, match=r"clip of film_2 (cannot be opened|is damaged).*verify"
             ):
                 searcher.frames(damaged.id, fps=1, most=4)
         with (
