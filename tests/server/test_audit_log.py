@@ -175,7 +175,9 @@ def test_a_file_of_another_kind_is_refused_and_stays_as_it_is(
 
 
 @pytest.mark.parametrize(
-    "torn", [b"", b"{", b'{"time": "2026-03', b'{"ti\n{"time": "2', entry(user="x").line]
+    "torn",
+    [b"", b"{", b'{"time": "2026-03', b'{"ti\n{"time": "2', entry(user="x").line],
+    ids=["nothing", "brace", "cut", "two", "whole"],
 )
 def test_a_log_that_begins_with_a_torn_entry_goes_on(path: Path, torn: bytes) -> None:
     path.write_bytes(torn)
