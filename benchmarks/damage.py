@@ -191,7 +191,7 @@ def check(home: Path, *, repair: bool = False) -> VerifyReport:
         return add(Collection.open(damaged.directory), paths, embedder=EMBEDDER, producer=producer)
 
     report = verify(open_damaged(home), repair=repair, prepare=lambda _: remake)
-    runs = check_runs(RunStore(home / "runs"), repair=repair)
+    runs = check_runs(RunStore(home / "runs", home), repair=repair)
     return report.plus(runs.runs, runs.problems)
 
 
