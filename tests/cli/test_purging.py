@@ -245,7 +245,10 @@ class TestAudit:
         assert users("--limit", "1") == ["alice"]
         assert "No entry matches." in vrag("audit", "show", "--user", "carol").stdout
 
-    def test_a_damaged_rotated_file_is_named_and_the_others_are_shown(self, home: Path) -> None:
+    def test_a_damaged_rotated_file_is_named_and_the_others_are_shown(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
         (home / "audit.log.1.gz").write_bytes(gzip.compress(bytes(range(256)))[:30])
         (home / "audit.log.2").write_bytes(
             AuditEntry(action=AuditAction.ASK, user="carol", time="2026-02-01").line

@@ -139,7 +139,8 @@ def test_is_read_by_another_process_while_it_grows(files: Path, tmp_path: Path) 
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error.decode()
     assert len(found) >= STATES, "it was seen growing"
-    while len(hits) < FILES and time.monotonic() < end:  # a slow machine searches what it had while it loads
+    # A slow machine searches what it had while it loads.
+    while len({hit.document for hit in hits}) < FILES and time.monotonic() < end:
         (hits,) = engine.search([Query("apple")], 1000)
     assert len({hit.document for hit in hits}) == FILES
 

@@ -239,7 +239,7 @@ def test_a_flipped_bit_in_a_rotated_file_is_no_crash(path: Path) -> None:
         flipped = bytearray(data)
         flipped[position] ^= 16
         path.with_name("audit.log.1.gz").write_bytes(flipped)
-        assert read_entries(path)[-1].user == "b"
+        assert "b" in {each.user for each in read_entries(path)}
 
 
 def test_a_limit_gives_the_newest_in_order_and_the_name_of_a_log_is_no_pattern(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from vrag.server.setup.choices import ModelChoices
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
-_START_SECONDS = 10.0
+_START_SECONDS = 30.0
 """Time for a run to begin: it asks the search for its version first, which may be another server."""
 _MAX_GRACE_SECONDS, _MIN_GRACE_SECONDS = 5.0, 0.2
 """Time for cancelled runs to write their last event."""
