@@ -37,7 +37,7 @@ def open_neighbour(folder: Path, name: str) -> BinaryIO:
     if not path.is_relative_to(folder.resolve(strict=True)):
         raise CorpusError(OUTSIDE)
     _check_regular(path.lstat())
-    # It knows its path: on Windows the worker is given that.
+    # Not by `fdopen`: a worker on Windows is given the name of the file object, which is its path.
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS))  # noqa: SIM115 - the caller closes it
     try:
         _check_picture(file)

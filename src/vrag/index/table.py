@@ -469,7 +469,7 @@ class Table:
             return is_undone
 
     def forget_undoing(self) -> None:
-        """Say that what went with undone commits has been looked at: `recover` tells of it no more."""
+        """Record that the collection has looked at what was undone: `recover` reports it no longer."""
         with self._using("written"):
             self._store.forget_undoing(self._name)
 

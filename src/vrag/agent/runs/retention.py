@@ -146,7 +146,7 @@ def delete_runs(store: RunStore, purge: RunPurge, selection: RunSelection) -> Ru
 
 
 class _RunStart(NamedTuple):
-    """What the beginning of a run says of it."""
+    """The beginning of a run, as far as it can be read."""
 
     session: str = ""
     """The first run of its conversation, also if the line is damaged elsewhere; empty for that run itself."""

@@ -176,7 +176,7 @@ def _check(store: BackupStore, wait: float) -> BackupCheck:
 class _BackupList(NamedTuple):
     snapshots: list[BackupSnapshot]
     unreadable: list[tuple[str, str]]
-    """Names of snapshots, and why they cannot be read."""
+    """Names of snapshots, and the reasons that they cannot be read."""
     bytes: int
 
 

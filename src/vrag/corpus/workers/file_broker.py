@@ -54,7 +54,7 @@ class FileBroker:
         read.
         """
         source = task.source
-        # It knows its path: on Windows the worker is given that.
+        # Not by `fdopen`: a worker on Windows is given the name of the file object, which is its path.
         file = open(source.path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS))  # noqa: SIM115 - the caller closes it
         try:
             _check_source(os.fstat(file.fileno()), task)

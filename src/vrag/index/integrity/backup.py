@@ -89,7 +89,7 @@ class BackupReport:
     """Names of the older snapshots that were deleted."""
     freed_bytes: int
     prune_failure: str
-    """Why not all older snapshots were deleted that should have been; empty if they were."""
+    """The reason that not all older snapshots were deleted that should have been; empty if they were."""
     seconds: float
 
 

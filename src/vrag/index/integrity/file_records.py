@@ -349,10 +349,10 @@ def hint_path(table: Path) -> Path:
 def is_hint_wrong(table: Path) -> bool:
     """Return whether the table in a directory has a hint that does not name its newest version."""
     try:
-        return json.loads(hint_path(table).read_bytes()) != {"version": newest_version(table)}
+        return parse_json(hint_path(table).read_bytes()) != {"version": newest_version(table)}
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return True
 
 

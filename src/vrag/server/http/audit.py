@@ -43,7 +43,7 @@ MAX_REFUSED, MAX_REFUSED_TOTAL = 30, 600
 """Entries of refused requests in a minute: of one address, and of all."""
 _CLIENT_LEFT_STATUS = 499
 _MAX_ADDRESSES = 4096
-"""Addresses whose refused requests are counted; those of the longest silent one are forgotten first."""
+"""Addresses whose refused requests are counted; the one that was silent longest is forgotten first."""
 
 
 class AuditTrail:

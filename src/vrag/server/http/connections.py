@@ -35,8 +35,8 @@ _MAX_UNSENT_BYTES = 2 * _MIN_PROGRESS_BYTES
 """Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
 hold megabytes whose progress cannot be seen here."""
 _MAX_TURNED_AWAY = 64
-"""Connections at one time that are told why they are refused; the others are cut without a word. They count
-against no other limit, and each takes a file of the process."""
+"""Connections at one time that are refused with a response; the others are closed without one. They count
+against no other limit, and each takes a file descriptor of the process."""
 _CLOSE = (b"connection", b"close")
 
 

@@ -46,7 +46,7 @@ _RETRY_BUSY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks for runs, and by which interface."""
+    """The user who asks for a run, the client, and the interface."""
 
     user: User
     client: str = ""
