@@ -161,6 +161,8 @@ class QuestionMaker:
 
     def _make(self, collection: Collection, document: Document) -> None:
         collection.check_present()
+        if self._read(collection, document.id) is not None:  # requested just before they were written
+            return
         rows = collection.item_table.read(
             ["id", "ordinal"], f"document = {literal(document.id)}"
         ).data.to_pylist()

@@ -53,7 +53,7 @@ export class Thread {
     this.element = h("div", { class: "view-run", id: "view" }, this.scroller, this.foot);
     this.scroller.after(splitter(this.element));
     this.#near = new IntersectionObserver((entries) => this.#load(entries), { root: this.scroller, rootMargin: AHEAD });
-    this.#seen = new IntersectionObserver(([entry]) => document.getElementById("toolbar")?.toggleAttribute("data-question-visible", entry.isIntersecting), { root: this.scroller });
+    this.#seen = new IntersectionObserver((entries) => document.getElementById("toolbar")?.toggleAttribute("data-question-visible", entries[entries.length - 1].isIntersecting), { root: this.scroller });
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
     document.addEventListener("keydown", this.keys);
     replace(root, this.element);
