@@ -207,8 +207,9 @@ Opener: TypeAlias = Callable[..., Visit]
 
 
 _SPOT = """([leaf, at]) => {
-  const image = leaf.querySelector("img").getBoundingClientRect();
-  const box = leaf.querySelectorAll("[data-box][data-here]")[at].getBoundingClientRect();
+  const shown = leaf.querySelector("img"), marked = leaf.querySelectorAll("[data-box][data-here]")[at];
+  if (!shown || !marked) return null;
+  const image = shown.getBoundingClientRect(), box = marked.getBoundingClientRect();
   const x = (side) => (side - image.left) / image.width, y = (side) => (side - image.top) / image.height;
   return [image.width, image.height, x(box.left), y(box.top), x(box.right), y(box.bottom)];
 }"""
@@ -232,12 +233,13 @@ def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     check_page_shown(page)
     width, off = 0.0, list[float]()
     for _ in range(100):
-        found: list[float] = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
-        width, height, *places = found
-        scales = (width, height, width, height)
-        off = [(place - side) * by for place, side, by in zip(places, sides, scales, strict=True)]
-        if width > 100 and all(abs(one) <= 2 for one in off):
-            return
+        found: list[float] | None = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
+        if found is not None:
+            width, height, *places = found
+            scales = (width, height, width, height)
+            off = [(place - side) * by for place, side, by in zip(places, sides, scales, strict=True)]
+            if width > 100 and all(abs(one) <= 2 for one in off):
+                return
         page.wait_for_timeout(50)  # the place or the page before may be shown still
     pytest.fail(f"On a page {width} px wide the sides are off by {off} px.")
 
