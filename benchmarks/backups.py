@@ -39,13 +39,14 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.kills import write_image, write_pdf, write_text
 from vrag.corpus.converter import CorpusOptions
+from vrag.index.backups.backup import back_up
+from vrag.index.backups.check import find_problems
+from vrag.index.backups.restore import restore
+from vrag.index.backups.store import BackupStore
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
-from vrag.index.integrity.backup import back_up
-from vrag.index.integrity.backup_store import BackupStore
 from vrag.index.integrity.problems import ProblemKind
-from vrag.index.integrity.restore import restore
 from vrag.index.integrity.table_files import stored_files
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, remove
@@ -54,7 +55,7 @@ from vrag.index.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vrag.index.integrity.backup_store import BackupSnapshot
+    from vrag.index.backups.snapshot import BackupSnapshot
 
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 WRITERS, READERS = 2, 3
@@ -424,7 +425,7 @@ class Study:
         self.tally["kills while older ones were deleted"] += bool(set(before) - set(names))
         expected = before[len(before) + 1 - keep :] if keep else before
         self.wrong["snapshots lost by a kill"] += len(set(expected) - set(names))
-        objects = store.objects()
+        objects = store.objects.sizes()
         for name in names:
             listed = store.read(name)[1]
             self.wrong["objects lost by a kill"] += sum(
@@ -452,14 +453,14 @@ class Study:
         self.back_up(keep=keep)
         listed = {file.sha256 for name in store.names() for file in store.read(name)[1]}
         files = {path.relative_to(self.backups) for path in self.backups.rglob("*") if path.is_file()}
-        expected = {store.path(name).relative_to(self.backups) for name in listed}
+        expected = {store.objects.path(name).relative_to(self.backups) for name in listed}
         expected |= {Path("snapshots", f"{name}.jsonl") for name in store.names()}
         expected |= {Path("backups.json"), Path("lock")}
         self.wrong["files that nothing needs"] += len(files - expected)
         self.wrong["files that are gone"] += len(expected - files)
-        self.wrong["held files that are left"] += len(list(self.directory.glob(".backup-*")))
+        self.wrong["held files that are left"] += len(list(self.directory.glob(".vrag-*")))
         self.wrong["snapshots kept beyond the limit"] += len(store.names()) != keep
-        self.wrong["damage found by the check"] += len(store.check(isolate=False))
+        self.wrong["damage found by the check"] += len(find_problems(store, isolate=False))
 
     def run(self, backups: int, kills: int) -> None:
         """Run both parts."""

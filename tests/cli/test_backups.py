@@ -9,7 +9,7 @@ from command_line import run_vrag
 
 from vrag.atomic_io import one_writer
 from vrag.errors import VragError
-from vrag.index.integrity.backup_store import BackupStore
+from vrag.index.backups.store import BackupStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def test_a_check_counts_what_is_stored_and_not_files(home: Path) -> None:
     (home / "copy.md").write_bytes((home / "notes.md").read_bytes())
     vrag(home, "index", "backup", "backups")
     checked = vrag(home, "index", "backups", "backups", "--check").out
-    stored = len(BackupStore(home / "backups").objects())
+    stored = len(BackupStore(home / "backups").objects.sizes())
     assert f"Checked {stored} stored contents of 1 backups; equal files share one" in checked
 
 
@@ -81,7 +81,7 @@ def test_the_hint_of_a_partial_restore_leads_to_the_restored_collection(home: Pa
     vrag(home, "index", "backup", "backups")
     store = BackupStore(home / "backups")
     run = next(file for file in store.read(store.find("last"))[1] if file.name.startswith("runs/"))
-    store.path(run.sha256).write_bytes(b"damaged")
+    store.objects.path(run.sha256).write_bytes(b"damaged")
     done = vrag(home, "index", "restore", "backups", "restored", "--partial")
     assert done.status == 1
     assert f"Run: vrag index verify --collection {home / 'restored'} --repair, then" in done.out

@@ -37,7 +37,7 @@ def test_samples_of_this_version_are_used_again(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [{"schema": 1}, {"schema": 99}, {"corpus_fingerprint": "another"}])
-def test_samples_of_another_version_are_set_aside_and_kept(samples: Path, values: dict[str, object]) -> None:
+def test_samples_of_another_version_are_isolate_and_kept(samples: Path, values: dict[str, object]) -> None:
     for number in range(2):
         _changed(samples, **values)
         assert samples_collection() == samples
@@ -45,7 +45,7 @@ def test_samples_of_another_version_are_set_aside_and_kept(samples: Path, values
         assert (samples.with_name(f"samples-{number + 1}") / FILE_NAME).exists()
 
 
-def test_damaged_samples_are_set_aside(samples: Path) -> None:
+def test_damaged_samples_are_isolate(samples: Path) -> None:
     Collection.create(samples, CorpusOptions())
     (samples / FILE_NAME).write_text("{")
     samples_collection()

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
-"""Columns that name files below `items/`."""
 _MIN_ID_DIGITS = 8
 """Digits of a document's id by which it may be named."""
 _SAMPLE_SIZE = 16

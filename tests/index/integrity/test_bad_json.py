@@ -14,10 +14,11 @@ from vrag.agent.runs.run_checks import check_runs
 from vrag.agent.runs.run_store import RunStore
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import VragError
+from vrag.index.backups.backup import back_up
+from vrag.index.backups.check import find_problems
+from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.integrity.backup import back_up
-from vrag.index.integrity.backup_store import BackupStore
 from vrag.index.integrity.verification import open_damaged, verify
 from vrag.index.maintenance import status
 from vrag.search.engine import Engine
@@ -100,7 +101,7 @@ def read_backups(home: Path) -> None:
         with clear_errors():
             store.read(name)
     with clear_errors():
-        store.check(isolate=False)
+        find_problems(store, isolate=False)
 
 
 ACTIONS: dict[str, Callable[[Path], object]] = {

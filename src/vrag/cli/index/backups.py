@@ -31,9 +31,10 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.index.integrity.backup import BackupReport
-    from vrag.index.integrity.backup_store import BackupSnapshot, BackupStore
-    from vrag.index.integrity.restore import BackupCheck
+    from vrag.index.backups.backup import BackupReport
+    from vrag.index.backups.check import BackupCheck
+    from vrag.index.backups.snapshot import BackupSnapshot
+    from vrag.index.backups.store import BackupStore
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
 _BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Directory of the backups.")
@@ -71,7 +72,7 @@ def backup(
     """
     settings = load_settings(collection=collection, wait=wait).settings
     _check_directory(destination)
-    from vrag.index.integrity.backup import back_up
+    from vrag.index.backups.backup import back_up
 
     note = "Earlier backups are complete. Run the same command again to continue."
     with note_on_interrupt(note), count_progress("Copying") as progress:
@@ -135,7 +136,7 @@ def list_backups(
 
       vrag index backups /mnt/backup/reports --keep 30
     """
-    from vrag.index.integrity.backup_store import BackupStore
+    from vrag.index.backups.store import BackupStore
 
     settings = load_settings(wait=wait).settings
     store = BackupStore.open(backups)
@@ -167,7 +168,7 @@ def _prune(store: BackupStore, keep: int, wait: float) -> dict[str, Any]:
 
 
 def _check(store: BackupStore, wait: float) -> BackupCheck:
-    from vrag.index.integrity.restore import check_backups
+    from vrag.index.backups.check import check_backups
 
     with count_progress("Checking") as progress:
         return check_backups(store.directory, wait=wait, progress=functools.partial(progress, "contents"))
@@ -188,7 +189,7 @@ def _list(store: BackupStore) -> _BackupList:
             snapshots.append(store.read(name)[0])
         except CollectionError as error:
             unreadable.append((name, error.message))
-    return _BackupList(snapshots, unreadable, sum(store.objects().values()))
+    return _BackupList(snapshots, unreadable, sum(store.objects.sizes().values()))
 
 
 def _echo_list(listed: _BackupList) -> None:
@@ -232,7 +233,7 @@ def restore_backup(
 
     Example: vrag index restore /mnt/backup/reports ./restored --snapshot 20260301
     """
-    from vrag.index.integrity.restore import restore
+    from vrag.index.backups.restore import restore
 
     note = f"{target} was not written."
     with note_on_interrupt(note), count_progress("Restoring") as progress:

@@ -1,1 +1,1 @@
-"""The integrity of a collection on the disk: checks of its files, recovery, repair and backups."""
+"""The integrity of a collection on the disk: checks of its files, recovery and repair."""

@@ -1,18 +1,18 @@
-"""Restoring a collection from its backups, and checking these."""
+"""The restoring of a collection from its backups, into a directory of its own."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from vrag.atomic_io import atomic_dir, make_directory, one_writer
 from vrag.errors import CollectionBusy, CollectionError
+from vrag.index.backups.store import BackupStore
 from vrag.index.collection import Collection
-from vrag.index.integrity.backup_store import BackupStore
 from vrag.index.integrity.file_records import record_present
 from vrag.index.integrity.problems import copy_sealed_files
 from vrag.index.location import FILE_NAME, CollectionHeader
@@ -21,7 +21,7 @@ from vrag.index.source_file import KEPT_COPIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from vrag.index.integrity.backup_store import BackedUpFile, BackupSnapshot, CheckProblem
+    from vrag.index.backups.snapshot import BackedUpFile, BackupSnapshot
 
 _MAX_LISTED = 10
 """Files that an error lists at most."""
@@ -35,19 +35,6 @@ class RestoreReport:
     directory: Path
     missing: tuple[str, ...]
     """Files that were left out because they are damaged in the backup."""
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupCheck:
-    """The result of checking backups."""
-
-    snapshots: int
-    objects: int
-    """Distinct contents of files, each of which is stored once."""
-    bytes: int
-    """Bytes of all objects."""
-    problems: tuple[CheckProblem, ...]
     seconds: float
 
 
@@ -123,46 +110,16 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[str, ...]:
     """Write a collection to the directory that becomes `target`; describe what was left out."""
-    faults = _write(store, files, directory, progress)
-    if faults:
-        _check_faults(faults, directory, target, partial=partial)
+    defects = _write(store, files, directory, progress)
+    if defects:
+        _check_defects(defects, directory, target, partial=partial)
     CollectionHeader.read(directory)  # refuses one of a newer version
     for table in (directory / "index").glob("*.lance"):
         folder = f"index/{table.name}/"
-        known = (each for each in snapshot.damaged if each.name.startswith(folder))
-        record_present(table, records=[each._replace(name=each.name.removeprefix(folder)) for each in known])
+        records = (record for record in snapshot.damaged if record.name.startswith(folder))
+        record_present(table, records=[each._replace(name=each.name[len(folder) :]) for each in records])
     copy_sealed_files(directory)
-    return tuple(_describe(faults, directory))
-
-
-def check_backups(
-    backups: Path, *, wait: float = 0.0, progress: Callable[[int, int], None] | None = None
-) -> BackupCheck:
-    """Read everything in a directory of backups, and compare it with its hashes.
-
-    Where the directory may be written to, damaged objects are set aside: the next backup stores them again if
-    the collection still has the files. `wait` is the time to wait for another process, in seconds. `progress`
-    as for `restore`, of objects. Raises `CollectionBusy` if a backup is being made.
-    """
-    started = time.monotonic()
-    store = BackupStore.open(backups)
-    with ExitStack() as stack:
-        may_write = True
-        try:
-            stack.enter_context(store.lock(wait))
-        except CollectionBusy:
-            raise
-        except CollectionError:
-            may_write = False
-        objects = store.objects()
-        problems = store.check(isolate=may_write, progress=progress)
-    return BackupCheck(
-        snapshots=len(store.names()),
-        objects=len(objects),
-        bytes=sum(objects.values()),
-        problems=tuple(problems),
-        seconds=time.monotonic() - started,
-    )
+    return tuple(_describe(defects, directory))
 
 
 def _check_names(files: Sequence[BackedUpFile], snapshot: str) -> None:
@@ -184,44 +141,44 @@ def _write(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, str]:
     """Write all files whose content is sound; return the defects of the others by their names."""
-    faults: dict[str, str] = {}
+    defects: dict[str, str] = {}
     for done, file in enumerate(files, 1):
         path = directory / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if fault := store.restore(file, path):
-            faults[file.name] = fault
+        if defect := store.objects.restore(file, path):
+            defects[file.name] = defect
         if progress:
             progress(done, len(files))
-    return faults
+    return defects
 
 
-def _check_faults(faults: Mapping[str, str], directory: Path, target: Path, *, partial: bool) -> None:
+def _check_defects(defects: Mapping[str, str], directory: Path, target: Path, *, partial: bool) -> None:
     """Raise `CollectionError` for damage, but for what may be left out."""
-    essential = [name for name in faults if name == FILE_NAME or name.startswith("index/")]
+    essential = [name for name in defects if name == FILE_NAME or name.startswith("index/")]
     if partial and not essential:
         return
-    described = list(_describe(faults, directory))
+    described = _describe(defects, directory)
     more = f" and {len(described) - _MAX_LISTED} more" if len(described) > _MAX_LISTED else ""
     hint = "Choose another snapshot: vrag index backups DIRECTORY"
     if not essential:
         hint += ". To restore everything else: --partial"
     raise CollectionError(
-        f"{len(faults)} files are damaged in the backup; {target} was not written: "
+        f"{len(defects)} files are damaged in the backup; {target} was not written: "
         f"{'; '.join(described[:_MAX_LISTED])}{more}.",
         hint,
     )
 
 
-def _describe(faults: Mapping[str, str], directory: Path) -> list[str]:
+def _describe(defects: Mapping[str, str], directory: Path) -> list[str]:
     """Describe for people what damaged files belong to, and their defects."""
     documents: dict[str, str] = {}
-    if any(name.startswith("items/") for name in faults):
+    if any(name.startswith("items/") for name in defects):
         try:
             rows = Collection.open(directory).documents()
             documents = {row.id[:16]: row.name for row in rows}
         except CollectionError:
             documents = {}  # the tables are damaged as well
-    return [f"{name}{_owner(name, documents)}: {fault.rstrip('.')}" for name, fault in faults.items()]
+    return [f"{name}{_owner(name, documents)}: {defect.rstrip('.')}" for name, defect in defects.items()]
 
 
 def _owner(name: str, documents: Mapping[str, str]) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from fake_conversion import contents
 
+from vrag.index.backups.backup import back_up
+from vrag.index.backups.check import check_backups
+from vrag.index.backups.restore import restore
+from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.integrity.backup import back_up
-from vrag.index.integrity.backup_store import BackupStore
-from vrag.index.integrity.restore import check_backups, restore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +24,8 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from vrag.index.collection import Collection
-from vrag.index.integrity import backup_store
-from vrag.index.integrity.backup import back_up
+from vrag.index.backups import objects
+from vrag.index.backups.backup import back_up
 calls = 0
 def count(call):
     def counted(*arguments, **named):
@@ -35,7 +36,7 @@ def count(call):
             sys.stdin.read()
         return call(*arguments, **named)
     return counted
-backup_store._BATCH_FILES = 4
+objects._BATCH_FILES = 4
 for module, name in ((os, "link"), (os, "fsync"), (os, "replace"), (os, "rename"), (os, "unlink")):
     setattr(module, name, count(getattr(module, name)))
 back_up(Collection.open(sys.argv[1]), Path(sys.argv[2]), keep=2)
@@ -67,6 +68,6 @@ def test_a_killed_backup_leaves_the_others_and_the_next_one_continues(
         restore(backups, tmp_path / f"restored{moment}")
         assert contents(Collection.open(tmp_path / f"restored{moment}")) == contents(collection)
     listed = {file.sha256 for name in store.names() for file in store.read(name)[1]}
-    assert set(store.objects()) == listed
+    assert set(store.objects.sizes()) == listed
     assert sum(path.is_file() for path in backups.rglob("*")) == len(listed) + len(store.names()) + 2
     assert not list(collection.directory.glob(".vrag-*"))

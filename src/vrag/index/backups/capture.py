@@ -1,6 +1,6 @@
-"""Backups of a collection, made while others read and write it.
+"""The capture of a consistent state of a collection, while others read and write it.
 
-No lock of the collection is taken: a writer may hold it for hours. The state that is backed up is consistent:
+No lock of the collection is taken: a writer may hold it for hours. The state is consistent nevertheless:
 
 1. *Tables.* The newest versions of both are read from their folders, and their files are held (see
    `held_files.py`). If both versions are still the newest after that, no file of theirs can have been
@@ -23,41 +23,29 @@ What belongs to a process, or can be made again, is left out: locks, caches, unf
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag import __version__
 from vrag.atomic_io import is_unfinished, whole_size
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.array_cache import newest_manifest
+from vrag.index.backups.objects import SourceReadError
 from vrag.index.collection import Collection
-from vrag.index.integrity.backup_store import (
-    BackedUpFile,
-    BackupSnapshot,
-    BackupStore,
-    ObjectWriter,
-    SourceReadError,
-)
 from vrag.index.integrity.file_records import newest_version, read_records
-from vrag.index.integrity.held_files import hold_files
 from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
 from vrag.index.source_file import KEPT_COPIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from vrag.index.backups.held_files import HeldFiles
+    from vrag.index.backups.objects import ObjectWriter
+    from vrag.index.backups.snapshot import BackedUpFile
     from vrag.index.integrity.file_records import FileRecord
-    from vrag.index.integrity.held_files import HeldFiles
     from vrag.types import Document
-
-log = logging.getLogger("vrag")
 
 ATTEMPTS = 50
 """Attempts to find a state that nobody changes while its files are held, which takes milliseconds."""
@@ -74,26 +62,7 @@ _HIDDEN_COPIES = (".before", ".gone")
 """Ends of the hidden names of an uploaded file that is being replaced or removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupReport:
-    """The result of a backup."""
-
-    snapshot: BackupSnapshot
-    missing: tuple[str, ...]
-    """Files that the collection refers to and does not have, or that cannot be read: it is damaged."""
-    damaged: tuple[str, ...]
-    """Files of the tables that have changed since they were written: it is damaged. They are backed up so."""
-    read: int
-    """Files that were read; the others are as in the backup before."""
-    deleted: tuple[str, ...]
-    """Names of the older snapshots that were deleted."""
-    freed_bytes: int
-    prune_failure: str
-    """The reason that not all older snapshots were deleted that should have been; empty if they were."""
-    seconds: float
-
-
-class _KnownFile(NamedTuple):
+class KnownFile(NamedTuple):
     """A file of an earlier backup."""
 
     file: BackedUpFile
@@ -112,170 +81,36 @@ class _FoundFile(NamedTuple):
     mtime_ns: int
 
 
-class _ChangedError(Exception):
-    """The collection has changed while its files were listed."""
-
-
-def back_up(
-    collection: Collection,
-    destination: Path,
-    *,
-    keep: int | None = None,
-    moved: bool = False,
-    wait: float = 0.0,
-    progress: Callable[[int, int], None] | None = None,
-) -> BackupReport:
-    """Back up a collection on this machine to a directory, while others may read and write it.
-
-    The directory holds the backups of one collection. `moved` accepts that the collection was in another
-    directory before. `keep` deletes all but so many of the newest backups. `wait` is the time to wait for
-    another backup to the same directory, in seconds. `progress` receives after each file how many are done,
-    of how many that are new. Stopped at any moment, earlier backups stay, and the next one continues.
-
-    Raises `CollectionBusy` if another process is writing to the backups, and `CollectionError` if they cannot
-    be written, or the collection cannot be read or changes faster than it can be read.
-    """
-    started = time.monotonic()
-    source = collection.home
-    if source is None:
-        raise CollectionError(
-            f"{collection.address} is published; its files are not here.", "Back up the collection itself."
-        )
-    destination = Path(os.path.abspath(destination))  # noqa: PTH100 - Path.resolve would follow links
-    _check_apart(source, destination)
-    store = BackupStore.open_or_create(destination)
-    announce = (
-        f"Another process is writing to the backups in {destination}. Waiting for it, up to {wait:g} s."
-    )
-    with store.lock(wait, lambda: log.warning(announce)):
-        last, known = _known_files(store)
-        if last and last.collection != str(source) and not moved:
-            raise CollectionError(
-                f"{destination} has backups of another collection: {last.collection}.",
-                "Choose another directory. If it is the same collection, and was moved: --moved",
-            )
-        state, added_bytes = _store_state(collection, source, store, known, progress)
-        snapshot = store.write(_describe(state, source, last, added_bytes), state.files)
-        deleted, freed, failure = _prune(store, keep) if keep else ((), 0, "")
-    return BackupReport(
-        snapshot=snapshot,
-        missing=state.missing,
-        damaged=tuple(record.name for record in state.damaged),
-        read=state.read,
-        deleted=deleted,
-        freed_bytes=freed,
-        prune_failure=failure,
-        seconds=time.monotonic() - started,
-    )
-
-
-def _store_state(
-    collection: Collection,
-    source: Path,
-    store: BackupStore,
-    known: Mapping[str, _KnownFile],
-    progress: Callable[[int, int], None] | None,
-) -> tuple[_State, int]:
-    """Store the content of a consistent state; return it, and the bytes that were not stored before."""
-    writer = ObjectWriter(store)
-    try:
-        with hold_files(source, store.directory) as held:
-            state = _retry(_SnapshotBuilder(collection, source, held, known, writer, progress).attempt)
-        writer.flush()
-    finally:
-        writer.close()
-    return state, writer.added_bytes
-
-
-def _describe(state: _State, source: Path, last: BackupSnapshot | None, added_bytes: int) -> BackupSnapshot:
-    """Return the facts of a snapshot that is about to be written; it is newer than the last one."""
-    return BackupSnapshot(
-        name="",
-        collection=str(source),
-        created=max(state.taken, last.created + 1e-6 if last else 0.0),
-        vrag=__version__,
-        content_version=state.content_version,
-        documents=state.documents,
-        items=state.items,
-        runs=sum(map(_is_run, state.files)),
-        files=len(state.files),
-        bytes=sum(file.size for file in state.files),
-        added_bytes=added_bytes,
-        damaged=state.damaged,
-    )
-
-
-def _prune(store: BackupStore, keep: int) -> tuple[tuple[str, ...], int, str]:
-    """Delete older snapshots; return their names, the bytes that were freed, and what went wrong."""
-    try:
-        return *store.prune(keep), ""
-    except CollectionError as error:
-        return (), 0, str(error)
-
-
-def _is_run(file: BackedUpFile) -> bool:
-    return re.fullmatch(r"runs/[^/]+/events\.jsonl", file.name) is not None
-
-
-def _check_apart(source: Path, destination: Path) -> None:
-    """Refuse backups that lie in the collection, or next to its own files."""
-    own, other = source.resolve(), destination.resolve()
-    if other.is_relative_to(own) or own.is_relative_to(other):
-        raise CollectionError(
-            f"The backups cannot be in {destination}: neither they nor the collection may contain the other.",
-            "Choose a directory outside of the collection, best on another disk.",
-        )
-
-
-def _known_files(store: BackupStore) -> tuple[BackupSnapshot | None, dict[str, _KnownFile]]:
-    """Read the newest snapshot that is not damaged, and what an unfinished backup has stored since."""
-    last, known = None, dict[str, _KnownFile]()
-    for name in reversed(store.names()):
-        try:
-            last, files = store.read(name)
-        except CollectionError as error:
-            log.warning("%s", error.message)
-            continue
-        known = {file.name: _KnownFile(file, int(last.created * 1e9)) for file in files}
-        break
-    unfinished = store.unfinished()
-    return last, known | {name: _KnownFile(file, time.time_ns()) for name, file in unfinished.items()}
-
-
-class _State(NamedTuple):
+class CapturedState(NamedTuple):
     """A consistent state of a collection, whose content is stored."""
 
     taken: float
+    """Time at which it was taken, in seconds since 1970."""
     content_version: str
     documents: int
     items: int
     files: list[BackedUpFile]
     read: int
+    """Files that were read; the others were known."""
     missing: tuple[str, ...]
+    """Files that the collection refers to and does not have, or that cannot be read."""
     damaged: tuple[FileRecord, ...]
+    """Records of the files of tables that are not as they were recorded."""
 
 
-def _retry(attempt: Callable[[], _State]) -> _State:
-    for _ in range(ATTEMPTS):
-        try:
-            return attempt()
-        except _ChangedError:
-            time.sleep(_PAUSE_SECONDS)
-    raise CollectionBusy(
-        "The collection changes faster than a backup can list its files.",
-        "Run the command again when less is written: it continues.",
-    )
+class _ChangedError(Exception):
+    """The collection has changed while its files were listed."""
 
 
-class _SnapshotBuilder:
-    """The files of a snapshot, which are listed and stored in as many attempts as it takes."""
+class StateCapture:
+    """One capture of a state, whose files are listed and stored in as many attempts as it takes."""
 
     def __init__(
         self,
         collection: Collection,
         source: Path,
         held: HeldFiles,
-        known: Mapping[str, _KnownFile],
+        known: Mapping[str, KnownFile],
         writer: ObjectWriter,
         progress: Callable[[int, int], None] | None,
     ) -> None:
@@ -294,7 +129,23 @@ class _SnapshotBuilder:
         self._found: dict[str, _FoundFile] = {}
         """Files of the state whose content has to be stored."""
 
-    def attempt(self) -> _State:
+    def run(self) -> CapturedState:
+        """Store the content of a consistent state, and return it.
+
+        Raises `CollectionBusy` if the collection changes faster than its files can be listed, and
+        `CollectionError` if it cannot be read.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                return self._attempt()
+            except _ChangedError:
+                time.sleep(_PAUSE_SECONDS)
+        raise CollectionBusy(
+            "The collection changes faster than a backup can list its files.",
+            "Run the command again when less is written: it continues.",
+        )
+
+    def _attempt(self) -> CapturedState:
         """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
         taken = time.time()
         self._files, self._found, self._missing = {}, {}, set()
@@ -313,7 +164,7 @@ class _SnapshotBuilder:
         self._hold_stored(stored)
         self._hold_others(documents)
         self._store()
-        return _State(
+        return CapturedState(
             taken,
             catalog.content,
             len(documents),
@@ -497,7 +348,7 @@ class _SnapshotBuilder:
                 raise _ChangedError
             self._read += 1
             self._files[file.name] = file
-            self._known[file.name] = _KnownFile(file, time.time_ns())
+            self._known[file.name] = KnownFile(file, time.time_ns())
             if self._progress:
                 self._progress(done, len(self._found))
 

@@ -1,0 +1,1 @@
+"""Backups of a collection: making, pruning, checking and restoring them."""
