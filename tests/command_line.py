@@ -47,6 +47,11 @@ def run_vrag(*arguments: str, cwd: Path, input: str = "", **environment: str) ->
     return Done(status, *(read_back(stream) for stream in (out, err)))
 
 
+def vrag(home: Path, *arguments: str) -> Done:
+    """Run `vrag` in a person's folder."""
+    return run_vrag(*arguments, cwd=home)
+
+
 def read_back(stream: io.TextIOWrapper) -> str:
     """What was written to a stream."""
     stream.seek(0)

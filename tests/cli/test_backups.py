@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from command_line import run_vrag
+from command_line import vrag
 
 from vrag.atomic_io import one_writer
 from vrag.errors import VragError
@@ -13,21 +13,6 @@ from vrag.index.backups.store import BackupStore
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from command_line import Done
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's folder with a collection."""
-    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "collection"))
-    (tmp_path / "notes.md").write_text("# Ferry\n\nThe ferry carried 48,200 passengers.\n")
-    assert vrag(tmp_path, "index", "add", "notes.md").status == 0
-    return tmp_path
-
-
-def vrag(home: Path, *arguments: str) -> Done:
-    return run_vrag(*arguments, cwd=home)
 
 
 def test_a_collection_is_backed_up_and_asked_after_it_is_restored(home: Path) -> None:

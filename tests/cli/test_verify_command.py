@@ -6,28 +6,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from command_line import run_vrag
+from command_line import vrag
 
 from vrag.atomic_io import read_lines, write_lines
 from vrag.index.integrity.file_records import journal_path
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from command_line import Done
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's folder with a collection."""
-    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "collection"))
-    (tmp_path / "notes.md").write_text("The ferry carried 48,200 passengers.\n")
-    assert vrag(tmp_path, "index", "add", "notes.md").status == 0
-    return tmp_path
-
-
-def vrag(home: Path, *arguments: str) -> Done:
-    return run_vrag(*arguments, cwd=home)
 
 
 def test_a_file_is_named_once_and_called_deleted_when_it_was(home: Path) -> None:
