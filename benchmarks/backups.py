@@ -47,10 +47,10 @@ from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity.problems import ProblemKind
-from vrag.index.integrity.table_files import stored_files
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, remove
-from vrag.index.table import Table
+from vrag.index.tables.table import Table
+from vrag.index.tables.version_files import stored_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ from vrag.errors import RunError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.server import Agents
 from vrag.index.build import add
-from vrag.index.table import Rows, Table
+from vrag.index.tables.table import Rows, Table
 from vrag.render.run_view import METHODS
 from vrag.server.runs.schema import AgentSelection
 from vrag.server.setup.choices import ChosenModel

@@ -9,7 +9,7 @@ import pytest
 from command_line import vrag
 
 from vrag.atomic_io import read_lines, write_lines
-from vrag.index.integrity.file_records import journal_path
+from vrag.index.tables.file_records import journal_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, prune, remove
 from vrag.index.manifest import Writer
-from vrag.index.table import Table
+from vrag.index.tables.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

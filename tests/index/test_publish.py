@@ -368,7 +368,7 @@ class TestPublishing:
         before = everything(Collection.open(URL))
         (folder / "d.txt").write_text("black berry")
         add(filled, [folder])
-        monkeypatch.setattr("vrag.index.integrity.table_files.refers", refers_to_nothing)
+        monkeypatch.setattr("vrag.index.tables.version_files.refers", refers_to_nothing)
         with pytest.raises(CollectionError):
             publish(filled, URL)
         assert everything(Collection.open(URL)) == before

@@ -22,7 +22,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, MissingExtra, SettingsError
 from vrag.index import array_cache
 from vrag.index.collection import Collection
-from vrag.index.table import Table, literal
+from vrag.index.tables.table import Table, literal
 from vrag.index.vectors import tiers
 from vrag.index.vectors.tiers import TierName, VectorOptions, choose_tier
 from vrag.index.vectors.vector_index import known_tier, open_vectors

@@ -33,7 +33,7 @@ from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import LocalLocation, write_sealed
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection

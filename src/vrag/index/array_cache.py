@@ -1,20 +1,12 @@
-"""Caches of arrays and of small tables in directories, mapped into memory; they can be rebuilt at any time.
+"""Caches of arrays in directories, mapped into memory; they can be rebuilt at any time.
 
 A cache directory appears whole or not at all. Its content is checked before it is used: the length of every
 file, its checksum, and in a large file the checksums of parts of it. A cache that cannot be written in one
 place is written in another, so that a read-only collection, or a full disk, does not end a search.
-
-A small table is copied as an Arrow file, with which a process reads it without LanceDB: importing LanceDB
-takes longer than most searches. A copy is derived from one version of a table and named by a hash over that
-version's manifest. The manifest names the data files and the deletion files of its version, whose names are
-random: equal manifests mean equal rows, also where a directory was copied, or restored from a backup so that
-version numbers are given out a second time. A commit writes a new manifest, so a copy is never read for
-another version than its own.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import mmap
@@ -27,24 +19,20 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vrag.atomic_io import replace_file, write_file
 from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import file_checksum
-from vrag.index.integrity.file_records import list_manifests, manifest_name
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.schema import arrow
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
-
-    from vrag.index.schema import ArrowTable
 
 _FORMAT = 2
 """Version of the format; a cache of another version is rebuilt."""
@@ -64,10 +52,6 @@ _STALE_SECONDS = 600.0
 _MAX_OTHERS = 8
 """The newest caches of other contents that are kept until then: where documents come and go all the time,
 there would be many."""
-MAX_TABLE_BYTES = 64 * 2**20
-"""Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
-_PREFIX = "table-"
-_FILE = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,70 +252,3 @@ def _sample(path: Path) -> int:
 
 def _age(path: Path) -> float:
     return time.time() - path.stat().st_mtime
-
-
-class Manifest(NamedTuple):
-    """The manifest of the newest version of a table."""
-
-    table: Path
-    """The directory of the table."""
-    version: int
-    """LanceDB's number of it, from 1."""
-    hash: str
-    """32 hexadecimal digits over its content."""
-
-    def data_bytes(self) -> int:
-        """Return the size of all data files of the table, also of those that the version does not need."""
-        return sum(path.stat().st_size for path in (self.table / "data").iterdir())
-
-
-def newest_manifest(table: Path) -> Manifest | None:
-    """Find the newest version of the table in a directory, as Lance does: by the names of its manifests.
-
-    Returns None when there is no version, or one that is named by Lance's first scheme.
-    """
-    try:
-        versions = list_manifests(table)
-        if not versions or any(manifest_name(version) != name for name, version in versions.items()):
-            return None
-        newest = max(versions.values())
-        content = (table / manifest_name(newest)).read_bytes()
-    except OSError:
-        return None
-    return Manifest(table, newest, hashlib.sha256(content).hexdigest()[:32])
-
-
-class TableCopies:
-    """The copies of one table, by its name, in a directory of caches."""
-
-    def __init__(self, cache_dir: Path, name: str) -> None:
-        self._cache_dir = cache_dir
-        self._prefix = f"{_PREFIX}{name}-"
-
-    def read(self, manifest: Manifest) -> ArrowTable | None:
-        """Read the copy of a version, mapped into memory; None when there is none, or it is damaged."""
-        stored = find(self._path(manifest))
-        if stored is None:
-            return None
-        pa = arrow()
-        try:
-            return pa.ipc.open_file(pa.py_buffer(stored.arrays[_FILE])).read_all()
-        except (KeyError, ValueError, OSError):  # pyarrow's own errors are ValueErrors
-            return None
-
-    def write(self, manifest: Manifest, rows: ArrowTable) -> None:
-        """Keep the rows of a version, where its directory can be written to, and delete older copies."""
-
-        def build(directory: Path) -> ArrayContent:
-            pa = arrow()
-            with pa.OSFile(str(directory / _FILE), "wb") as file, pa.ipc.new_file(file, rows.schema) as out:
-                out.write_table(rows)
-            size = (directory / _FILE).stat().st_size
-            return ArrayContent({_FILE: (np.uint8, (size,))}, {"rows": rows.num_rows})
-
-        with suppress(OSError):
-            make(self._cache_dir, self._path(manifest), build)
-            sweep(self._cache_dir, self._prefix, self._path(manifest).name)
-
-    def _path(self, manifest: Manifest) -> Path:
-        return self._cache_dir / f"{self._prefix}{manifest.hash}"

@@ -21,7 +21,7 @@ The process may be killed at any write, and running it again gives what a clean 
 One process writes at a time. Readers see one version per query and need no lock.
 
 The loss of power leaves no more than that, in the order of these steps: pictures are put on the disk before
-the commit of their rows, and each commit before the next step (`vrag.index.integrity.file_records`, since the
+the commit of their rows, and each commit before the next step (`vrag.index.tables.file_records`, since the
 table's library does not wait for the disk). A commit that was interrupted is undone (`recovery`). Without
 `durable`, several commits may be undone, of one table more than of the other: then documents whose items are
 not all there are marked as begun.
@@ -55,7 +55,7 @@ from vrag.index.manifest import (
     read_manifest,
 )
 from vrag.index.schema import arrow
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vrag.index.location import CollectionHeader
     from vrag.index.schema import ArrowTable
-    from vrag.index.table import Table
+    from vrag.index.tables.table import Table
     from vrag.types import Query
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]

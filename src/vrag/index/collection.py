@@ -29,7 +29,6 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
-from vrag.index.array_cache import TableCopies
 from vrag.index.catalog import Catalog
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
 from vrag.index.location import CollectionHeader, LocalLocation, check_memory_limit, is_leftover
@@ -54,7 +53,8 @@ from vrag.index.source_file import (
     read_source,
     with_kept_copies,
 )
-from vrag.index.table import Rows, Table
+from vrag.index.tables.copies import TableCopies
+from vrag.index.tables.table import Rows, Table
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

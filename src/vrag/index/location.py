@@ -21,7 +21,7 @@ from vrag.embed.registry import check_same
 from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
 from vrag.index.array_cache import sweep_unfinished
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.table import Directory
+from vrag.index.tables.store import Directory
 from vrag.parsing import parse_json
 from vrag.scratch import remove_abandoned, remove_unfinished_files
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from vrag.index.table import TableStore
+    from vrag.index.tables.store import TableStore
 
 log = logging.getLogger("vrag")
 

@@ -14,10 +14,10 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
-from vrag.index.integrity.table_files import stored_files
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
-from vrag.index.table import any_of, literal
+from vrag.index.tables.table import any_of, literal
+from vrag.index.tables.version_files import stored_files
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
 from vrag.types import ABSENT, DocumentStatus, ItemKind

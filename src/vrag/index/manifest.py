@@ -18,7 +18,7 @@ from vrag.atomic_io import sync, sync_files
 from vrag.corpus.discover import Skipped, find
 from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from vrag.index.collection import Collection
 from vrag.index.integrity.checksums import CHECKSUMS
 from vrag.index.location import LocalLocation
 from vrag.index.schema import stored_file_checksums
-from vrag.index.table import any_of
+from vrag.index.tables.table import any_of
 from vrag.search.searcher import Searcher
 from vrag.types import Hit, ItemKind, Query
 

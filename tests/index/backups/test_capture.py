@@ -13,7 +13,6 @@ from fake_conversion import contents
 from filled_collection import LONG_AGO, change_content, files_below, restored
 
 from vrag.errors import CollectionBusy, CollectionError
-from vrag.index.array_cache import Manifest, newest_manifest
 from vrag.index.backups import capture
 from vrag.index.backups.backup import back_up
 from vrag.index.backups.capture import StateCapture
@@ -22,6 +21,7 @@ from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
+from vrag.index.tables.copies import Manifest, newest_manifest
 
 
 @pytest.mark.parametrize(

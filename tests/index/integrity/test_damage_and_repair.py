@@ -18,17 +18,17 @@ from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity import inspection
 from vrag.index.integrity import repair as repair_module
-from vrag.index.integrity.file_records import check_files, recorded_deletion
 from vrag.index.integrity.problems import ProblemKind
 from vrag.index.integrity.verification import open_damaged, verify
 from vrag.index.location import LocalLocation
+from vrag.index.tables.file_records import check_files, recorded_deletion
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.index.integrity.file_records import FileFault, FileRecord
     from vrag.index.integrity.problems import VerifyReport
+    from vrag.index.tables.file_records import FileFault, FileRecord
 
 
 @pytest.fixture(scope="module")

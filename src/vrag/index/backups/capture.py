@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.atomic_io import is_unfinished, whole_size
 from vrag.errors import CollectionBusy, CollectionError
-from vrag.index.array_cache import newest_manifest
 from vrag.index.backups.objects import SourceReadError
 from vrag.index.collection import Collection
-from vrag.index.integrity.file_records import newest_version, read_records
-from vrag.index.integrity.table_files import TABLES, manifest_name, stored_files, table_files
 from vrag.index.location import FILE_NAME
 from vrag.index.source_file import KEPT_COPIES
+from vrag.index.tables.copies import newest_manifest
+from vrag.index.tables.file_records import read_records
+from vrag.index.tables.layout import newest_version
+from vrag.index.tables.version_files import TABLES, manifest_path, stored_files, table_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from vrag.index.backups.held_files import HeldFiles
     from vrag.index.backups.objects import ObjectWriter
     from vrag.index.backups.snapshot import BackedUpFile
-    from vrag.index.integrity.file_records import FileRecord
+    from vrag.index.tables.file_records import FileRecord
     from vrag.types import Document
 
 ATTEMPTS = 50
@@ -194,7 +195,7 @@ class StateCapture:
         try:
             manifests = {
                 name: self._held.hold(index / name, f"index/{name}").read_bytes()
-                for name in (manifest_name(table, version) for table, version in versions.items())
+                for name in (manifest_path(table, version) for table, version in versions.items())
             }
             names = list(table_files(index, manifests))
             for name in names:

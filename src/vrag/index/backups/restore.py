@@ -13,10 +13,10 @@ from vrag.atomic_io import atomic_dir, make_directory, one_writer
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.backups.store import BackupStore
 from vrag.index.collection import Collection
-from vrag.index.integrity.file_records import record_present
 from vrag.index.integrity.problems import copy_sealed_files
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
+from vrag.index.tables.file_records import record_present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

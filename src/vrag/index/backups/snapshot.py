@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrag.errors import CollectionError
-from vrag.index.integrity.file_records import FileRecord
+from vrag.index.tables.file_records import FileRecord
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The integrity of a collection on the disk: checks of its files, recovery and repair."""
+"""The integrity of a collection on the disk: checksums, checks of its files, and repair."""

@@ -16,27 +16,29 @@ import numpy as np
 from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.integrity.checksums import CHECKSUMS, file_checksum, find_damage, stored_checksums
-from vrag.index.integrity.file_records import (
-    check_files,
-    check_manifest_copy,
-    hash_file,
-    hint_path,
-    is_hint_wrong,
-    journal_path,
-    list_files,
-    list_manifests,
-    manifest_copy_path,
-    newest_version,
-    read_table_records,
-    version_of,
-)
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, check_caches, check_sealed_files
 from vrag.index.integrity.salvage import salvage_rows
-from vrag.index.integrity.table_files import refers
 from vrag.index.location import COPIES
 from vrag.index.manifest import Known
 from vrag.index.schema import FILE_PARTS, ITEM_PARTS, STORED_FILES, document_of, file_key, vector_column
 from vrag.index.source_file import KEPT_COPIES
+from vrag.index.tables.file_records import (
+    check_files,
+    check_manifest_copy,
+    hash_file,
+    journal_path,
+    manifest_copy_path,
+    read_table_records,
+)
+from vrag.index.tables.layout import (
+    hint_path,
+    is_hint_wrong,
+    list_files,
+    list_manifests,
+    newest_version,
+    version_of,
+)
+from vrag.index.tables.version_files import refers
 from vrag.types import DocumentStatus, item_id
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from vrag.index.integrity.checksums import RowPart
     from vrag.index.integrity.problems import Progress
     from vrag.index.schema import ArrowTable
-    from vrag.index.table import Table
+    from vrag.index.tables.table import Table
 
 _BATCH_ROWS = 128
 """Rows that are read at once: bounds the memory."""

@@ -28,15 +28,6 @@ import numpy as np
 from vrag.atomic_io import replace_directory, write_whole
 from vrag.errors import CollectionError, FingerprintMismatch
 from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksums
-from vrag.index.integrity.file_records import (
-    hint_path,
-    journal_path,
-    list_files,
-    read_records,
-    record_present,
-    restore_manifest,
-    version_of,
-)
 from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import repair_sealed_files, undo_bit_flip
 from vrag.index.maintenance import find_stray_pictures, settle
@@ -53,7 +44,10 @@ from vrag.index.schema import (
     seal,
 )
 from vrag.index.source_file import CheckedFiles, OpenSource, with_kept_copies
-from vrag.index.table import Directory, Table, any_of
+from vrag.index.tables.file_records import journal_path, read_records, record_present, restore_manifest
+from vrag.index.tables.layout import hint_path, list_files, version_of
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table, any_of
 from vrag.types import ABSENT, LOST_PATH, Document, DocumentStatus
 
 if TYPE_CHECKING:

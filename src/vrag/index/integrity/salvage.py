@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vrag.index.integrity.file_records import HINT, list_files, version_of
 from vrag.index.schema import arrow
+from vrag.index.tables.layout import HINT, list_files, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -201,7 +201,7 @@ class _Child:
     """The child's part."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        from vrag.index.table import open_database
+        from vrag.index.tables.lance import open_database
 
         self._folder, self._groups = Path(order["folder"]), order["groups"]
         database = open_database(str(self._folder / "database"))

@@ -27,7 +27,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, FingerprintMismatch
-from vrag.index.integrity.table_files import TABLES, manifest_name, refers, stored_files, table_files
 from vrag.index.location import FILE_NAME, CollectionHeader, LocalLocation
 from vrag.index.manifest import KEEP
 from vrag.index.remote.object_storage import Objects, is_url
@@ -39,7 +38,8 @@ from vrag.index.remote.remote_collection import (
     read_only,
 )
 from vrag.index.schema import FILE_PARTS, ITEM_PARTS, file_schema, item_schema
-from vrag.index.table import Table
+from vrag.index.tables.table import Table
+from vrag.index.tables.version_files import TABLES, manifest_path, refers, stored_files, table_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -139,7 +139,7 @@ class _PublishState:
         index = collection.directory / "index"
         manifests = {
             name: (index / name).read_bytes()
-            for name in (manifest_name(table, version) for table, version in versions.items() if version)
+            for name in (manifest_path(table, version) for table, version in versions.items() if version)
         }
         tables = record.current.tables if record else "index"
         taken = (objects.read(f"{tables}/{name}") not in (None, data) for name, data in manifests.items())
@@ -157,7 +157,7 @@ def _merge_small_files(collection: Collection) -> None:
     for name, table in (("items", collection.item_table), ("files", collection.file_table)):
         if version := table.version:
             index = collection.directory / "index"
-            manifest = manifest_name(name, version)
+            manifest = manifest_path(name, version)
             files = table_files(index, {manifest: (index / manifest).read_bytes()})
             if sum("/data/" in file for file in files) > MAX_PIECES:
                 table.compact(KEEP)
@@ -305,7 +305,7 @@ def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str
     for publication in (record.current, *record.former):
         for table in TABLES:
             if version := publication.version(table):
-                name = f"{publication.tables}/{manifest_name(table, version)}"
+                name = f"{publication.tables}/{manifest_path(table, version)}"
                 manifests.append((f"{publication.tables}/{table}.lance", objects.read(name) or b""))
                 kept.add(name)
         items = Table(

@@ -29,7 +29,7 @@ from vrag.errors import CollectionError, first_line
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.remote.object_storage import Objects, storage_hint
-from vrag.index.table import TableStore, TableVersion
+from vrag.index.tables.store import TableStore, TableVersion
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:

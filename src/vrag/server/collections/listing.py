@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vrag.index.collection import Collection
 from vrag.index.manifest import Known, read_manifest
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.server.collections.files import kind_of
 from vrag.server.collections.folders import relative_folders
 from vrag.server.collections.jobs import UploadJob

@@ -26,7 +26,7 @@ from vrag.atomic_io import write_file
 from vrag.errors import VragError
 from vrag.index.collection import Collection
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.reading.answer import ReadPage
 from vrag.server.collections.registry import FrozenInfo, OpenCollection

@@ -12,7 +12,7 @@ from typing import TypeVar
 from vrag.agent.suggestions import QuestionSuggester
 from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
-from vrag.index.table import literal
+from vrag.index.tables.table import literal
 from vrag.server.collections import registry
 from vrag.server.collections.files import SUFFIXES, DocumentSelector, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vrag.atomic_io import read_lines
-from vrag.index.integrity.file_records import (
+from vrag.index.schema import arrow
+from vrag.index.tables.file_records import (
     check_files,
     check_manifest_copy,
     is_interrupted,
     journal_path,
-    list_files,
     manifest_copy_path,
-    newest_version,
     read_records,
     read_table_records,
     recorded_commit,
     restore_manifest,
 )
-from vrag.index.schema import arrow
-from vrag.index.table import Directory, Table
+from vrag.index.tables.layout import list_files, newest_version
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,8 @@ from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact, prune, remove
 from vrag.index.schema import arrow
-from vrag.index.table import Directory, Table
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CollectionError
-from vrag.index.array_cache import MAX_TABLE_BYTES, TableCopies, newest_manifest, sweep
+from vrag.index.array_cache import sweep
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow
-from vrag.index.table import Directory, Table
+from vrag.index.tables.copies import MAX_TABLE_BYTES, TableCopies, newest_manifest
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,7 +155,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from vrag.index import array_cache
-import test_table_copy as t
+import test_copies as t
 
 original = array_cache.{moment}
 
@@ -206,10 +208,10 @@ def test_none_is_kept_where_nothing_can_be_written_or_the_table_is_large(
     save(tmp_path)
     assert content(opened(tmp_path)) == (2, {"a": 1})
     (tmp_path / "cache").unlink()
-    monkeypatch.setattr("vrag.index.table.MAX_TABLE_BYTES", 10)
+    monkeypatch.setattr("vrag.index.tables.table.MAX_TABLE_BYTES", 10)
     save(tmp_path)
     assert copies_of(tmp_path) == []
-    monkeypatch.setattr("vrag.index.table.MAX_TABLE_BYTES", MAX_TABLE_BYTES)
+    monkeypatch.setattr("vrag.index.tables.table.MAX_TABLE_BYTES", MAX_TABLE_BYTES)
     save(tmp_path)
     assert len(copies_of(tmp_path)) == 1
 

@@ -1,4 +1,4 @@
-"""A durable table: the only code that talks to LanceDB, and converts its failures.
+"""A durable table: its reads and commits, by LanceDB, whose failures are converted.
 
 A write is one commit: data file, transaction file, then the manifest by a hard link that either
 exists or does not. What a process leaves behind when it is killed before the link is not part of
@@ -7,67 +7,42 @@ any version; `compact` deletes it. Writers take turns by the collection's lock; 
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
-import time
-from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec, module_from_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from vrag.atomic_io import former_directory, make_directory
-from vrag.errors import REPAIR_COMMAND, CollectionError
-from vrag.index.array_cache import MAX_TABLE_BYTES, Manifest, TableCopies, newest_manifest
+from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
-from vrag.index.integrity.file_records import (
-    TWO_WRITERS,
-    is_interrupted,
-    recorded_commit,
-    recorded_deletion,
-    sync_records,
-)
-from vrag.index.integrity.recovery import advance_version, forget_undoing, recover_table
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
+from vrag.index.tables.copies import MAX_TABLE_BYTES, Manifest, TableCopies
+from vrag.index.tables.lance import describe_failure, is_failure, open_database
+from vrag.index.tables.recovery import advance_version
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from vrag.index.tables.lance import LanceTable
+    from vrag.index.tables.store import TableStore, TableVersion
+
 Result = TypeVar("Result")
-LanceTable: TypeAlias = Any
-"""A `lancedb.table.LanceTable`, which has no types to speak of; None for a table without a version."""
 
 _ATTEMPTS = 3
 """Number of attempts at a long read whose version is compacted away."""
 _NEVER = timedelta(days=100 * 365)
 """An age that no version has."""
-_RUST_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
-"""The place in LanceDB's code where it noticed an error, which helps nobody here."""
-_FAILURES = (RuntimeError, OSError, ValueError, LookupError, MemoryError)
-"""What LanceDB and pyarrow raise, also where a damaged file makes no sense."""
-_PANIC = "PanicException"
-"""A failed assumption of LanceDB: a `BaseException` of no importable class."""
-_CLOCK_TICK_NS = 50_000_000
-"""More than the clock of any file system lags behind."""
 _MAX_SQL_VALUES = 1000
 """Values in one SQL list; longer ones are split."""
-_CACHE_BYTES = 32 * 2**20
-"""What LanceDB remembers of the versions of a table. Its own limit is several gigabytes, which a process that
-follows a table for weeks would fill."""
 _KEYS = ("key", "id", "document")
 """The columns that rows are known by: of these, each part that has a checksum contains one."""
 _TITLE = ("name", "document_name", "kind", "ordinal")
 """The columns that name the document of a row, and the place in it."""
 _KINDS = frozenset(ItemKind)
-_CATALOG_CLIENTS = "lance_namespace_urllib3_client"
-"""The clients of remote catalogs, which LanceDB imports for their types: a third of its import time."""
 
 
 class Rows(NamedTuple):
@@ -76,156 +51,6 @@ class Rows(NamedTuple):
     version: int
     """0 for a table that nothing was written to yet."""
     data: ArrowTable
-
-
-class TableVersion(NamedTuple):
-    """The newest version of a table."""
-
-    database: str
-    """Directory or URL of the database that the table is in."""
-    version: int = 0
-    """LanceDB's number of it; 0 for the newest that is found there."""
-    number: int = 0
-    """Our number of it, which grows; 0 where it is LanceDB's."""
-
-
-class TableStore(ABC):
-    """The place where tables are."""
-
-    name: str
-    """The directory or the URL, for people."""
-    options: dict[str, str]
-    """LanceDB's storage options."""
-
-    @abstractmethod
-    def table_version(self, table: str) -> TableVersion | None:
-        """Return the newest version of a table; None when nothing was written to it yet."""
-
-    def stamp(self, table: str) -> int | None:  # noqa: ARG002 - for overrides
-        """Return a number that differs after every commit and costs little; None when it is not known."""
-        return None
-
-    def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - for overrides
-        """Read the manifest of the newest version without LanceDB; None where that cannot be done."""
-        return None
-
-    @contextmanager
-    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:  # noqa: ARG002 - for overrides
-        """Acknowledge the commits of this block when it ends; `made` then returns the version it has made."""
-        yield
-
-    @contextmanager
-    def deletion(self, table: str) -> Generator[None]:  # noqa: ARG002 - for overrides
-        """Prepare for the deletion of older versions of a table in this block."""
-        yield
-
-    def is_interrupted(self, table: str) -> bool:  # noqa: ARG002 - for overrides
-        """Return whether a writer of a table did not finish, or is at work."""
-        return False
-
-    def sync(self, table: str) -> None:  # noqa: B027 - for overrides
-        """Put on the disk what is not there yet of a table."""
-
-    def recover(self, table: str) -> bool:  # noqa: ARG002 - for overrides
-        """Undo interrupted commits to a table; return whether there were any since `forget_undoing`."""
-        return False
-
-    def forget_undoing(self, table: str) -> None:  # noqa: B027 - for overrides
-        """Record that the collection has looked at what was undone."""
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Forget what is remembered of the newest version."""
-
-    @abstractmethod
-    def hint(self, message: str) -> str:
-        """Return what to do about a failure that LanceDB reports with this message."""
-
-    @abstractmethod
-    def prepare(self) -> str:
-        """Create a database to write to, if there is none, and return where it is."""
-
-
-class Directory(TableStore):
-    """Tables in a directory of this machine.
-
-    With `durable` a commit is on the disk when the method that makes it returns.
-    """
-
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.name = str(path)
-        self.options: dict[str, str] = {}
-        self._path, self._durable = path, durable
-
-    def table_version(self, table: str) -> TableVersion | None:
-        """Return the newest version on the disk."""
-        return TableVersion(self.name) if (self._path / f"{table}.lance").is_dir() else None
-
-    def stamp(self, table: str) -> int | None:
-        """Return when the folder of versions last changed, unless that was just now: clocks tick coarsely."""
-        try:
-            changed = (self._path / f"{table}.lance" / "_versions").stat().st_mtime_ns
-        except OSError:
-            return None
-        return changed if time.time_ns() - changed > _CLOCK_TICK_NS else None
-
-    def manifest(self, table: str) -> Manifest | None:
-        """Read the manifest of the newest version on the disk."""
-        return newest_manifest(self._path / f"{table}.lance")
-
-    @contextmanager
-    def commit(self, table: str, made: Callable[[], int]) -> Generator[None]:
-        """Record the commits that are made in this block, with their files."""
-        with recorded_commit(self._path / f"{table}.lance", made, durable=self._durable):
-            yield
-
-    @contextmanager
-    def deletion(self, table: str) -> Generator[None]:
-        """Put newer versions on the disk before older ones go."""
-        with recorded_deletion(self._path / f"{table}.lance"):
-            yield
-
-    def is_interrupted(self, table: str) -> bool:
-        """Look at the last entry of its journal, and for a table that was about to be replaced."""
-        path = self._path / f"{table}.lance"
-        return is_interrupted(path) or (not path.is_dir() and former_directory(path).is_dir())
-
-    def sync(self, table: str) -> None:
-        """Put recorded files on the disk."""
-        sync_records(self._path / f"{table}.lance")
-
-    def recover(self, table: str) -> bool:
-        """Go back to the last version that is whole."""
-        database = self.name
-        return recover_table(self._path / f"{table}.lance", lambda: open_database(database).open_table(table))
-
-    def forget_undoing(self, table: str) -> None:
-        """Record that the collection has looked at what was undone."""
-        forget_undoing(self._path / f"{table}.lance")
-
-    def renew(self) -> None:
-        """Do nothing: nothing is remembered."""
-
-    def hint(self, message: str) -> str:
-        """Return what to do about a failure of a disk."""
-        lowered = message.casefold()
-        if "no space" in lowered or "quota" in lowered or "file too large" in lowered:
-            return "Free some disk space and run the command again: it continues where it stopped."
-        if "permission" in lowered or "read-only" in lowered:
-            return "Fix the permissions, or use a collection in another directory."
-        if TWO_WRITERS in message:
-            return (
-                "Run the command again. Several machines may use one collection only on a disk that shares "
-                "locks between them."
-            )
-        if "not found" in lowered:
-            return "A file of the table is gone: build the collection again in another directory."
-        return f"Run: {REPAIR_COMMAND}"
-
-    def prepare(self) -> str:
-        """Create the directory, if there is none."""
-        make_directory(self._path)
-        return self.name
 
 
 def literal(text: str) -> str:
@@ -273,11 +98,6 @@ class _KeyIndex(NamedTuple):
         return [int(number) for start, end in pairs for number in self.numbers[start:end]]
 
 
-def _is_failure(error: BaseException) -> bool:
-    """Check whether LanceDB or pyarrow could not do something."""
-    return isinstance(error, _FAILURES) or type(error).__name__ == _PANIC
-
-
 def _describe_row(handle: LanceTable, key: str, cell: Any) -> str:  # noqa: ANN401 - pyarrow has no types
     """Return the document and the place in it that a damaged row is of, as far as that can be read."""
     title = "a row"
@@ -292,7 +112,7 @@ def _describe_row(handle: LanceTable, key: str, cell: Any) -> str:  # noqa: ANN4
         place = f"{row['kind']} {row['ordinal']} of " if key == "id" and row.get("kind") in _KINDS else ""
         return f"{place}{row[names[0]]!r} ({value})"
     except BaseException as error:
-        if not _is_failure(error):
+        if not is_failure(error):
             raise
         return title  # what is damaged may be no text
 
@@ -389,7 +209,7 @@ class Table:
                     places = list(range(at, min(at + rows, count)))
                     yield self._take(handle.take_offsets(places), handle, columns, checked=checked)
             except BaseException as error:
-                if not _is_failure(error):
+                if not is_failure(error):
                     raise
                 if attempt:
                     self._store.renew()
@@ -513,11 +333,6 @@ class Table:
             stored = set(handle.schema.names)
             handle.add_columns([field for field in self.schema if field.name not in stored])
 
-    def _storable(self, rows: ArrowTable, handle: LanceTable) -> ArrowTable:
-        """Leave out checksums that the table has no column for."""
-        absent = self._checksum_columns - set(handle.schema.names)
-        return rows.drop_columns(sorted(absent & set(rows.column_names))) if absent else rows
-
     def compact(self, keep: timedelta) -> None:
         """Merge small files and delete versions older than `keep`, and what killed writers left.
 
@@ -541,6 +356,11 @@ class Table:
             handle = self._writable()
             with self._store.commit(self._name, lambda: int(handle.version)):
                 yield handle
+
+    def _storable(self, rows: ArrowTable, handle: LanceTable) -> ArrowTable:
+        """Leave out checksums that the table has no column for."""
+        absent = self._checksum_columns - set(handle.schema.names)
+        return rows.drop_columns(sorted(absent & set(rows.column_names))) if absent else rows
 
     def _read(
         self, columns: Sequence[str], where: str | None, limit: int | None, *, checked: bool = True
@@ -662,7 +482,7 @@ class Table:
         try:
             return read()
         except BaseException as error:
-            if not _is_failure(error):
+            if not is_failure(error):
                 raise
             self._forget()
             return read()
@@ -673,46 +493,16 @@ class Table:
 
     @contextmanager
     def _using(self, verb: str) -> Generator[None]:
-        """Hold the lock, and convert failures: LanceDB raises one of `_FAILURES`, or panics."""
+        """Hold the lock, and convert failures of LanceDB."""
         with self._lock:
             try:
                 yield
             except BaseException as error:
-                if not _is_failure(error):
+                if not is_failure(error):
                     raise
                 self._forget()
-                text = str(error).strip() or type(error).__name__
-                line = _RUST_SOURCE.sub("", text.splitlines()[0])[:300].rstrip(" .,")
                 raise CollectionError(
-                    f"The table {self._name} in {self._store.name} could not be {verb}: {line}.",
+                    f"The table {self._name} in {self._store.name} could not be {verb}: "
+                    f"{describe_failure(error)}.",
                     self._store.hint(str(error)),
                 ) from error
-
-
-def open_database(path: str, options: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
-    """Open a directory of tables with caches of limited size; `options` are those of its storage."""
-    lancedb = import_lancedb()
-    session = lancedb.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)
-    return lancedb.connect(path, storage_options=options, session=session)
-
-
-def import_lancedb() -> Any:  # noqa: ANN401 - has no types to speak of
-    """Import LanceDB without the clients of remote catalogs, which are never used here.
-
-    An empty package stands in for theirs, so that only its submodules with types are loaded. It is removed
-    afterwards: other code in this process finds the real one.
-    """
-    stand_in = None
-    if not {"lancedb", _CATALOG_CLIENTS} & sys.modules.keys() and (spec := find_spec(_CATALOG_CLIENTS)):
-        stand_in = sys.modules[_CATALOG_CLIENTS] = module_from_spec(spec)
-    try:
-        import lancedb
-    except ImportError:
-        if stand_in is None:
-            raise
-        del sys.modules[_CATALOG_CLIENTS]  # this release needs the package itself
-        import lancedb
-    finally:
-        if stand_in is not None and sys.modules.get(_CATALOG_CLIENTS) is stand_in:
-            del sys.modules[_CATALOG_CLIENTS]
-    return lancedb

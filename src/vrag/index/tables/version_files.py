@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.index.integrity import file_records
 from vrag.index.schema import STORED_FILES
+from vrag.index.tables.layout import manifest_name
 from vrag.index.vectors.maxsim import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from vrag.index.table import Table
+    from vrag.index.tables.table import Table
 
 TABLES = ("items", "files")
 """The tables of a collection."""
 
 
-def manifest_name(table: str, version: int) -> str:
+def manifest_path(table: str, version: int) -> str:
     """Return the path of the manifest of a version of a table below the database."""
-    return f"{table}.lance/{file_records.manifest_name(version)}"
+    return f"{table}.lance/{manifest_name(version)}"
 
 
 def table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
     """List the files that manifests refer to, by their paths below the database in the directory `index`.
 
-    `manifests` are their contents by `manifest_name`. A file that is missing is not listed.
+    `manifests` are their contents by `manifest_path`. A file that is missing is not listed.
     """
     for name, manifest in manifests.items():
         table = index / name.split("/", 1)[0]

@@ -14,22 +14,21 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.integrity.file_records import (
-    HINT,
+from vrag.index.integrity.problems import ProblemKind
+from vrag.index.integrity.verification import open_damaged, verify
+from vrag.index.schema import arrow
+from vrag.index.tables.file_records import (
     check_files,
     is_interrupted,
     journal_path,
-    list_files,
-    newest_version,
     read_records,
     read_table_records,
     recorded_deletion,
     restore_manifest,
 )
-from vrag.index.integrity.problems import ProblemKind
-from vrag.index.integrity.verification import open_damaged, verify
-from vrag.index.schema import arrow
-from vrag.index.table import Directory, Table
+from vrag.index.tables.layout import HINT, list_files, newest_version
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

@@ -23,15 +23,13 @@ Without the manifest of its newest version, nothing refers to the rows of the la
 `index/<table>.manifest` is a copy of it, written after the entry. It counts only if its hash is that in the
 entry, and so need not be put on the disk.
 
-`latest_version_hint.json`, which Lance rewrites, is put on the disk as well, but not recorded: Lance goes by
-the names of the manifests.
+Lance's hint is put on the disk as well, but not recorded: see `layout`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,6 +45,7 @@ from vrag.atomic_io import (
     write_lines,
     write_whole,
 )
+from vrag.index.tables.layout import hint_path, list_files, newest_version, version_of
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -57,13 +56,6 @@ SUFFIX = ".files"
 """End of the name of a journal: that of `items.lance` is `items.files`."""
 COPY_SUFFIX = ".manifest"
 """End of the name of the copy of the newest manifest."""
-HINT = "latest_version_hint.json"
-_VERSIONS = "_versions"
-_MANIFEST = re.compile(rf"{_VERSIONS}/(\d+)\.manifest")
-_INVERTED_DIGITS = 20
-"""Digits of a name that is 2^64 - 1 minus the version, so that a listing begins with the newest manifest; the
-names of Lance's first scheme are the version."""
-_MAX_VERSION = 2**64 - 1
 _TYPES = {
     **dict.fromkeys(("begin", "version", "deleting", "synced"), int),
     **dict.fromkeys(("durable", "undoing", "undone"), bool),
@@ -239,56 +231,6 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def list_files(table: Path) -> set[str]:
-    """List the files of the table in a directory, by path relative to it, with `/`.
-
-    The hint and the unfinished files of killed writers are left out, and so are files that vanish meanwhile.
-    """
-    return {
-        path.relative_to(table).as_posix()
-        for path in table.rglob("*")
-        if path.name != HINT and not path.name.startswith(".") and "#" not in path.name and path.is_file()
-    }
-
-
-def manifest_name(version: int) -> str:
-    """Return the name of the manifest of a version, which counts from 1.
-
-    >>> manifest_name(4)
-    '_versions/18446744073709551611.manifest'
-    """
-    return f"{_VERSIONS}/{_MAX_VERSION - version:0{_INVERTED_DIGITS}d}.manifest"
-
-
-def version_of(name: str) -> int | None:
-    """Return the version that a manifest is of, by its name; None for another file.
-
-    >>> version_of("_versions/18446744073709551611.manifest"), version_of("_versions/4.manifest")
-    (4, 4)
-    """
-    match = _MANIFEST.fullmatch(name)
-    if match is None:
-        return None
-    return _MAX_VERSION - int(match[1]) if len(match[1]) == _INVERTED_DIGITS else int(match[1])
-
-
-def list_manifests(table: Path) -> dict[str, int]:
-    """Return the versions of the table in a directory by the names of their manifests.
-
-    Raises `FileNotFoundError` or `NotADirectoryError` if there is no table.
-    """
-    names = [f"{_VERSIONS}/{path.name}" for path in (table / _VERSIONS).iterdir()]
-    return {name: version for name in names if (version := version_of(name)) is not None}
-
-
-def newest_version(table: Path) -> int:
-    """Return the newest version of the table in a directory, by the names of its manifests; 0 for none."""
-    try:
-        return max(list_manifests(table).values(), default=0)
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-
-
 def check_manifest_copy(table: Path, records: TableRecords) -> str:
     """Return what is wrong with the copy of the newest manifest, in a sentence; empty if nothing is."""
     if records.manifest is None or _sound_copy(table, records.manifest) is not None:
@@ -339,21 +281,6 @@ def _copy_manifest(table: Path, version: int, records: Iterable[FileRecord]) -> 
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def hint_path(table: Path) -> Path:
-    """Return the path of Lance's hint in the directory of a table."""
-    return table / _VERSIONS / HINT
-
-
-def is_hint_wrong(table: Path) -> bool:
-    """Return whether the table in a directory has a hint that does not name its newest version."""
-    try:
-        return parse_json(hint_path(table).read_bytes()) != {"version": newest_version(table)}
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError):
-        return True
 
 
 @contextmanager

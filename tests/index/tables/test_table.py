@@ -10,7 +10,9 @@ import pytest
 
 from vrag.errors import CollectionError
 from vrag.index.schema import ArrowSchema, ArrowTable, arrow
-from vrag.index.table import Directory, Table, any_of, import_lancedb
+from vrag.index.tables.lance import import_lancedb
+from vrag.index.tables.store import Directory
+from vrag.index.tables.table import Table, any_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,7 +169,7 @@ def test_what_is_remembered_of_versions_has_a_limit(
 
     Session, limit = lancedb.Session, 50_000  # noqa: N806
     monkeypatch.setattr(lancedb, "Session", open_session)
-    monkeypatch.setattr("vrag.index.table._CACHE_BYTES", limit)
+    monkeypatch.setattr("vrag.index.tables.lance._CACHE_BYTES", limit)
     reader = Table(Directory(tmp_path / "index"), "things", schema)
     for number in range(25):
         table.append(rows((str(number), number)))
@@ -179,8 +181,8 @@ def test_what_is_remembered_of_versions_has_a_limit(
 def test_the_clients_of_remote_catalogs_can_be_imported_after_a_table_was_opened(tmp_path: Path) -> None:
     """LanceDB is imported beside a stand-in for their package, which must not stay."""
     program = (
-        "import sys, vrag.index.table\n"
-        "database = vrag.index.table.import_lancedb().connect(sys.argv[1])\n"
+        "import sys, vrag.index.tables.lance\n"
+        "database = vrag.index.tables.lance.import_lancedb().connect(sys.argv[1])\n"
         "database.create_table('a', [{'x': 1}])\n"
         "from lance_namespace_urllib3_client import ApiClient\n"
         "print(ApiClient.__name__)\n"

@@ -36,27 +36,23 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from vrag.atomic_io import restore_former_directory, sync
-from vrag.index.integrity.file_records import (
+from vrag.index.tables.file_records import (
     check_files,
-    hint_path,
-    is_hint_wrong,
     journal_path,
-    list_files,
-    newest_version,
     read_table_records,
     record_present,
     record_undoing,
     recorded_commit,
     restore_manifest,
     sync_records,
-    version_of,
 )
+from vrag.index.tables.layout import hint_path, is_hint_wrong, list_files, newest_version, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
-    from vrag.index.integrity.file_records import TableRecords
+    from vrag.index.tables.file_records import TableRecords
 
 
 def recover_table(table: Path, open_table: Callable[[], Any]) -> bool:
