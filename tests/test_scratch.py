@@ -100,9 +100,9 @@ def test_who_writes_to_a_collection_removes_what_killed_writers_left(folder: Pat
     kept = [collection.directory / ".note.txt", collection.directory / "index" / ".items.keep"]
     for path in torn + kept:
         path.write_text("{", encoding="utf-8")
-    build = collection.cache_dir / "lexical-new-x"
+    build = collection.cache_dir / ".vrag-scratch-x"
     build.mkdir(parents=True)
-    (build / "lock").touch()
+    (build / ".vrag-scratch").touch()
     victim = hold()
     victim.kill()
     victim.communicate()

@@ -60,6 +60,11 @@ def remove_abandoned(parent: Path | None = None) -> None:
                         _remove_if_free(directory)
 
 
+def is_scratch(name: str) -> bool:
+    """Return whether a directory has a name that `scratch_directory` gives."""
+    return name.removeprefix(".").startswith(_PREFIX)
+
+
 def remove_unfinished_files(directory: Path) -> None:
     """Remove the files that killed processes were writing into a directory, to which nobody else writes."""
     with suppress(OSError):

@@ -196,9 +196,9 @@ def test_a_collection_that_cannot_be_written_to_is_searched_all_the_same(
     collection = make(tmp_path / "c", made, kind)
     collection.cache_dir.write_text("in the way")
     elsewhere = tmp_path / "temporary"
-    killed = elsewhere / "vrag-cache-vectors-other-new-x"  # of another collection, by a killed process
+    killed = elsewhere / ".vrag-scratch-x"  # of another collection, by a killed process
     killed.mkdir(parents=True)
-    (killed / "lock").touch()
+    (killed / ".vrag-scratch").touch()
     monkeypatch.setattr(array_cache.tempfile, "gettempdir", lambda: str(elsewhere))
     assert answers(opened(collection, len(made), tier), made)[0][0][0] == names(300)[3]
     assert not list(elsewhere.iterdir()), "nothing is left there"
@@ -266,13 +266,13 @@ def test_killed_while_it_builds_the_next_build_gives_the_same_answers(
     chance, scratches = random.Random(3), 0
     for _ in range(8):
         process = building(collection, len(made), tier)
-        while process.poll() is None and not list(collection.cache_dir.glob("*-new-*")):
+        while process.poll() is None and not list(collection.cache_dir.glob(".vrag-scratch-*")):
             time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.15))
         process.send_signal(signal.SIGKILL)
         _, error = process.communicate(timeout=60)
         assert process.returncode in {0, -signal.SIGKILL}, error.decode()
-        scratches += len(list(collection.cache_dir.glob("*-new-*")))
+        scratches += len(list(collection.cache_dir.glob(".vrag-scratch-*")))
         if chance.random() < 0.5:
             shutil.rmtree(collection.cache_dir / "vectors-key-originals", ignore_errors=True)
     assert scratches, "some were killed in the middle"

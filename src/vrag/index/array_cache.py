@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import mmap
-import os
 import shutil
 import sys
 import tempfile
@@ -23,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.atomic_io import replace_file, write_file
+from vrag.atomic_io import replace_file, sync, write_file
 from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import file_checksum
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.parsing import parse_json
+from vrag.scratch import is_scratch, remove_abandoned, scratch_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 _FORMAT = 2
 """Version of the format; a cache of another version is rebuilt."""
 _INDEX = "cache.json"
-_SCRATCH = "-new-"
-"""In the name of a directory that is being written."""
-_ELSEWHERE = "vrag-cache-"
-"""Beginning of the name of a directory in a folder that is not one of caches."""
-_LOCK = "lock"
-_PIECE = 4096
+_FORMER_SCRATCH = "-new-"
+"""In the names of unfinished directories that killed processes of earlier versions left."""
+_PIECE_BYTES = 4096
 _PIECES = 64
 """Parts of a large file that are checked before it is used: reading all would take as long as making it."""
 _MAX_CHECKED_BYTES = 4 << 20
@@ -86,8 +83,6 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     failures: list[OSError] = []
     for home in (directory.parent, Path(tempfile.gettempdir()), Path("/dev/shm")):  # noqa: S108
         try:
-            if home != directory.parent:
-                sweep(home, f"{_ELSEWHERE}*{_SCRATCH}", keep="")
             return make(home, directory, build)
         except OSError as error:
             failures.append(error)
@@ -145,35 +140,23 @@ def drop(array: NDArray[Any]) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
+def is_unfinished_cache(name: str) -> bool:
+    """Return whether a directory of this name is not written in full, and will not be used."""
+    return is_scratch(name) or _FORMER_SCRATCH in name
+
+
 def sweep(home: Path, kind: str, keep: str) -> None:
     """Delete caches of other contents once they are old or many, and what killed builds left.
 
     Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep` stay.
     """
-    from filelock import FileLock, Timeout
-
+    remove_abandoned(home)
     with suppress(OSError):
-        paths = list(home.glob(f"{kind}*"))
-        others = [path for path in paths if _SCRATCH not in path.name and not path.name.startswith(keep)]
+        paths = home.glob(f"{kind}*")
+        others = [path for path in paths if not path.name.startswith(keep) or is_unfinished_cache(path.name)]
         for number, path in enumerate(sorted(others, key=_age)):
             if number >= _MAX_OTHERS or _age(path) > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-        for path in paths:
-            lock = path / _LOCK
-            if (
-                _SCRATCH in path.name
-                and not path.is_symlink()
-                and (lock.exists() or _age(path) > _STALE_SECONDS)
-            ):
-                with suppress(Timeout, OSError):
-                    with FileLock(lock, timeout=0):
-                        pass  # no process is writing it; the lock itself could not be deleted here on Windows
-                    shutil.rmtree(path, ignore_errors=True)
-
-
-def sweep_unfinished(home: Path) -> None:
-    """Delete what killed builds left in a directory of caches."""
-    sweep(home, f"*{_SCRATCH[:-1]}", keep="")
 
 
 def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | None]) -> StoredArrays | None:
@@ -181,46 +164,45 @@ def make(home: Path, directory: Path, build: Callable[[Path], ArrayContent | Non
 
     Returns None if `build` does. Raises `OSError` if it cannot be written there.
     """
-    from filelock import FileLock
-
-    name = directory.name if home == directory.parent else f"{_ELSEWHERE}{directory.name}"
-    if home == directory.parent:
+    is_kept = home == directory.parent
+    if is_kept:
         home.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{name}{_SCRATCH}", dir=home))
-    try:
-        with FileLock(scratch / _LOCK):  # tells a build that is at work from one that was killed
-            content = build(scratch)
-            if content is None:
-                return None
-            arrays: dict[str, Any] = {}
-            for name, (number, shape) in content.arrays.items():
-                path = scratch / name
-                with path.open("rb+") as file:
-                    os.fsync(file.fileno())
-                kind, sides = np.dtype(number).name, list(shape)
-                with path.open("rb") as file:
-                    whole = file_checksum(file)
-                arrays[name] = {"number": kind, "shape": sides, "sum": _sample(path), "crc": whole}
-            index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
-            write_file(scratch / _INDEX, seal_json(index))
-        if find(scratch) is None:  # nothing stays mapped: Windows would not rename the folder
-            raise OSError(f"{scratch} was changed while it was written")
-        if home == directory.parent:
-            _keep(scratch, directory)
-        # Mapped files stay readable when their names are gone; what Windows keeps is left to `sweep`.
-        return (find(directory) if home == directory.parent else None) or find(scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with scratch_directory(home, hidden=True) as scratch:
+        written = scratch / "cache"
+        written.mkdir()
+        content = build(written)
+        if content is None:
+            return None
+        _write_index(written, content)
+        if find(written) is None:  # nothing stays mapped: Windows would not rename the folder
+            raise OSError(f"{written} was changed while it was written")
+        if is_kept:
+            _keep(written, directory)
+        # Mapped files stay readable when their names are gone; what Windows keeps, a later process removes.
+        return (find(directory) if is_kept else None) or find(written)
 
 
-def _keep(scratch: Path, directory: Path) -> None:
+def _write_index(directory: Path, content: ArrayContent) -> None:
+    """Put the arrays of a cache on the disk, and write what they are and their checksums."""
+    arrays: dict[str, Any] = {}
+    for name, (number, shape) in content.arrays.items():
+        path = directory / name
+        sync(path)
+        with path.open("rb") as file:
+            whole = file_checksum(file)
+        kind = np.dtype(number).name
+        arrays[name] = {"number": kind, "shape": list(shape), "sum": _sample(path), "crc": whole}
+    index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
+    write_file(directory / _INDEX, seal_json(index))
+
+
+def _keep(written: Path, directory: Path) -> None:
     """Give a cache its name, unless another process has just made a valid one."""
-    (scratch / _LOCK).unlink(missing_ok=True)
-    scratch.chmod(directory.parent.stat().st_mode)
+    written.chmod(directory.parent.stat().st_mode)
     if find(directory) is None:
         shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):  # another process may rename its own at this moment
-            replace_file(scratch, directory)
+            replace_file(written, directory)
 
 
 def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
@@ -245,8 +227,8 @@ def _sample(path: Path) -> int:
     size, total = path.stat().st_size, 0
     with path.open("rb") as file:
         for piece in range(_PIECES + 1):
-            file.seek(max(0, size - _PIECE) * piece // _PIECES)
-            total = zlib.crc32(file.read(_PIECE), total)
+            file.seek(max(0, size - _PIECE_BYTES) * piece // _PIECES)
+            total = zlib.crc32(file.read(_PIECE_BYTES), total)
     return total
 
 

@@ -19,7 +19,6 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
-from vrag.index.array_cache import sweep_unfinished
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.tables.store import Directory
 from vrag.parsing import parse_json
@@ -348,7 +347,7 @@ class LocalLocation:
         """Remove the temporary files that killed processes left. The caller holds the lock."""
         remove_abandoned()
         remove_abandoned(self.directory)
-        sweep_unfinished(self.cache_dir)
+        remove_abandoned(self.cache_dir)
         for folder in (self.directory, self.directory / "index"):
             remove_unfinished_files(folder)
 

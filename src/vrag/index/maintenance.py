@@ -20,6 +20,7 @@ from vrag.index.tables.table import any_of, literal
 from vrag.index.tables.version_files import stored_files
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
+from vrag.scratch import is_scratch
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         collection.file_table.compact(keep)
         key = collection.catalog().key
         for folder in _folders(collection.cache_dir, without=set()):
-            if key not in folder.name:
+            if key not in folder.name and not is_scratch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
         return CompactReport(before, collection.location.size())
 

@@ -160,7 +160,7 @@ import test_copies as t
 original = array_cache.{moment}
 
 def die(path, *rest):
-    if "-new-" in str(path):  # in the directory that is being written
+    if ".vrag-scratch-" in str(path):  # in the directory that is being written
         os.kill(os.getpid(), signal.SIGKILL)
     return original(path, *rest)
 
@@ -249,3 +249,12 @@ def test_of_the_copies_of_older_versions_a_few_are_kept(tmp_path: Path) -> None:
     sweep(tmp_path, "table-items-", keep=f"table-items-{0:032x}")
     kept = sorted(int(path.name[-2:], 16) for path in tmp_path.iterdir())
     assert kept == [0, *range(4, 12)]
+
+
+def test_what_an_earlier_version_left_unfinished_goes_once_it_is_old(tmp_path: Path) -> None:
+    kept, left = tmp_path / "table-items-1", tmp_path / "table-items-1-new-x"
+    for folder in (kept, left):
+        folder.mkdir()
+        os.utime(folder, (1, 1))
+    sweep(tmp_path, "table-items-", keep=kept.name)
+    assert list(tmp_path.iterdir()) == [kept]

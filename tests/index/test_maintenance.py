@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.index.maintenance import lies_under
+from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import compact, lies_under
+from vrag.scratch import scratch_directory
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.index.collection import Collection
 
 
 def document(path: Path) -> Document:
@@ -38,3 +42,12 @@ class TestLiesUnder:
         link.symlink_to(tmp_path / "real")
         assert lies_under(link, document(tmp_path / "real" / "r.md"))
         assert lies_under(link, document(link / "r.md"))
+
+
+def test_a_cache_that_another_process_builds_is_left_alone(collection: Collection) -> None:
+    collection.cache_dir.mkdir()
+    with scratch_directory(collection.cache_dir, hidden=True) as scratch:
+        (scratch / "vectors").touch()
+        compact(collection)
+        assert verify(collection).problems == ()
+        assert (scratch / "vectors").exists()
