@@ -23,6 +23,11 @@ Progress: TypeAlias = "Callable[[int, int], None]"
 
 _NAMES = {FILE_NAME: ("schema", "corpus", "corpus_fingerprint", "embedder"), "served.json": ("beside",)}
 """Sealed files of a collection that have a copy, with the names in those of earlier versions."""
+_LOST = {
+    FILE_NAME: "Build the collection again in another directory: vrag index add PATH --collection DIR",
+    "served.json": "Add the collection to those that the server is started with, by --collection.",
+}
+"""The way to replace a sealed file that is lost with its copy."""
 _MAX_FLIP_BYTES = 1 << 13
 """Size of a small file up to which every bit is tried."""
 _QUESTIONS = "questions"
@@ -125,12 +130,6 @@ def check_sealed_files(directory: Path) -> Iterator[VerifyProblem]:
         elif copy is None:
             detail = f"The copy of {name} is missing."
             yield VerifyProblem("", f"{COPIES}/{name}", detail, ProblemKind.UNPROTECTED, f"{COPIES}/{name}")
-
-
-_LOST = {
-    FILE_NAME: "Build the collection again in another directory: vrag index add PATH --collection DIR",
-    "served.json": "Add the collection to those that the server is started with, by --collection.",
-}
 
 
 def copy_sealed_files(directory: Path) -> None:

@@ -39,6 +39,7 @@ from vrag.index.schema import (
     PICTURE,
     STORED_FILES,
     arrow,
+    file_checksums,
     file_key,
     file_rows,
     seal,
@@ -283,7 +284,7 @@ class Repair:
             if not table.has_checksums():
                 table.add_checksums()
             for rows in _unsealed_rows(table):
-                media = _media_sums(self._collection, rows) if key == "id" else {}
+                media = file_checksums(rows, self._collection.location.open) if key == "id" else {}
                 table.upsert(seal(rows, parts, media), key)
 
 
@@ -352,12 +353,6 @@ def _repair_media(inspection: Inspection, rows: ArrowTable) -> bool:
                 write_whole(inspection.collection.items_dir / name, repaired)
                 flipped = True
     return flipped
-
-
-def _media_sums(collection: Collection, rows: ArrowTable) -> dict[Any, Any]:
-    from vrag.index.schema import file_checksums
-
-    return file_checksums(rows, collection.location.open)
 
 
 def _reseal(rows: ArrowTable) -> ArrowTable:
