@@ -32,13 +32,12 @@ notebooks: .venv/dev ## Run the notebooks and store their outputs in them (some 
 	$(BIN)/python tools/run_notebooks.py
 
 # Four processes suit two cores, since tests wait for other processes half of the time. Each takes up to
-# 3 GB of memory; with less than 16 GB: make test WORKERS=2
+# 3 GB of memory; with less than 16 GB: make test WORKERS=2. Tests that fail are run once more, without the others beside.
 WORKERS ?= 4
-# A test that fails beside others is run once more, three tests at most, and its first traceback is shown.
-AGAIN := --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 test: export PYTHONDONTWRITEBYTECODE =
 test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(AGAIN) -q --durations 40
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40 || \
+		{ test $$? = 1 && $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; }
 
 # What every path through the package needs: reading documents, indexing, searching, asking, opening what 0.1.0 wrote.
 CORE := tests/corpus tests/index tests/search tests/agent tests/reading tests/test_open.py tests/test_settings.py \

@@ -130,23 +130,15 @@ class Collection:
         self._files = CheckedFiles()
 
     @classmethod
-    def open(
-        cls,
-        directory: str | Path,
-        *,
-        wait: float = 0.0,
-        durable: bool = True,
-        header: CollectionHeader | None = None,
-    ) -> Collection:
+    def open(cls, directory: str | Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
         """Open a collection in a directory, or published at a URL.
 
         With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
         written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
         undone.
 
-        `wait` is the time for which `lock` waits for another process, in seconds. `header` replaces that of
-        a local collection, which may be damaged. Raises `CollectionError` if there is no collection, or
-        another version of vrag created it.
+        `wait` is the time for which `lock` waits for another process, in seconds. Raises `CollectionError` if
+        there is no collection, or another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
@@ -154,7 +146,7 @@ class Collection:
             location = RemoteCollection(str(directory))
             return cls(location, location.header())
         path = _local_path(directory)
-        header = header or CollectionHeader.read(path)
+        header = CollectionHeader.read(path)
         if header is None:  # often it is the folder of the documents
             hint = f"Create one: vrag index add PATH --collection {path}"
             if path.is_dir() and any(path.iterdir()):

@@ -21,6 +21,7 @@ from vrag.index.tables.file_records import (
     check_files,
     is_interrupted,
     journal_path,
+    manifest_copy_path,
     read_records,
     read_table_records,
     recorded_deletion,
@@ -56,6 +57,7 @@ def forget_last_record(table: Path) -> None:
     """The state in which a writer dies after its commit and before it is recorded."""
     lines = read_lines(journal_path(table))
     write_lines(journal_path(table), lines[:-1])
+    manifest_copy_path(table).unlink()
     assert read_table_records(table).begun is not None
 
 
@@ -154,6 +156,7 @@ def test_the_first_commit_is_undone_as_well(tmp_path: Path) -> None:
     _, folder = make_table(tmp_path, "a")
     lines = read_lines(journal_path(folder))
     write_lines(journal_path(folder), lines[:1])  # not even the empty table was recorded
+    manifest_copy_path(folder).unlink()
     again, _ = make_table(tmp_path)
     assert recover(again)
     assert ids(tmp_path) == []
@@ -259,6 +262,26 @@ def test_a_journal_that_was_cut_undoes_nothing_that_was_recorded(tmp_path: Path,
         journal_path(copy / table.name).write_bytes(b"".join(line + b"\n" for line in entries[:kept]) + torn)
         make_table(copy)[0].recover()
         assert ids(copy) == names
+
+
+def test_the_end_of_a_journal_that_was_cut_anywhere_is_reported_and_undoes_nothing(tmp_path: Path) -> None:
+    names = ["a.txt", "b.txt"]
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False, workers=1))
+    for name in names:
+        (tmp_path / name).write_text(f"Text {name}.")
+        add(collection, [tmp_path / name])
+    original = journal_path(collection.directory / "index/items.lance")
+    content = original.read_bytes()
+    begin = content.rindex(b'"begin"') + len(b'"begin":1,"durable":true}\n')
+    for size in (*range(begin, len(content), 40), len(content) - 1):
+        copy = tmp_path / f"copy {size}"
+        shutil.copytree(collection.directory, copy)
+        (copy / "index/items.files").write_bytes(content[:size])
+        found = verify(open_damaged(copy)).problems
+        assert {problem.file for problem in found} == {"index/items.files"}, size
+        assert [document.name for document in Collection.open(copy).documents()] == names
+        assert len(Collection.open(copy).catalog().ids) == 2
+        assert verify(open_damaged(copy)).problems == ()
 
 
 @pytest.mark.parametrize("repair", [False, True])

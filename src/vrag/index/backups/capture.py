@@ -6,7 +6,7 @@ No lock of the collection is taken: a writer may hold it for hours. The state is
    `held_files.py`). If both versions are still the newest after that, no file of theirs can have been
    deleted, and they belong together: items are written before, and deleted after, the row of the file that
    refers to them. Both tables are then opened as they are held, which proves that they are complete. The
-   stored files are compared with the records of their commits (see `file_records.py`). One that differs is
+   stored files are compared with the records of their commits (`tables/file_records.py`). One that differs is
    damage: the snapshot keeps its record, so that a restored collection is as damaged as this one.
 2. *Pictures and clips* that the items name. They are deleted after their items: one that is missing was
    removed with its document, and all begins again, unless the newest items name it as well. That is damage

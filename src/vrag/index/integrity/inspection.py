@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from vrag.index.integrity.checksums import RowPart
     from vrag.index.integrity.problems import Progress
     from vrag.index.schema import ArrowTable
+    from vrag.index.tables.file_records import TableRecords
     from vrag.index.tables.table import Table
 
 _BATCH_ROWS = 128
@@ -200,10 +201,7 @@ class Inspection:
         name = f"{COPIES}/{directory.name}"
         journal = name.replace(".lance", ".files")
         records = read_table_records(directory)
-        if records.is_damaged:
-            self._add(journal, "The checksum of an entry does not match.")
-        elif _is_torn(journal_path(directory)):
-            self._add(journal, "Its last entry is incomplete.", ProblemKind.LEFTOVER)
+        self._problems += check_journal(journal, records)
         state.recorded = records.version
         if not directory.is_dir():
             if records.files:
@@ -407,11 +405,13 @@ class Inspection:
         self._problems.append(VerifyProblem("", name, detail, kind, name))
 
 
-def _is_torn(journal: Path) -> bool:
-    try:
-        return not journal.read_bytes().endswith(b"\n")
-    except OSError:
-        return False
+def check_journal(name: str, records: TableRecords) -> list[VerifyProblem]:
+    """Return what is wrong with the journal of this name, as it was read; empty if nothing is."""
+    if records.is_torn:
+        return [VerifyProblem("", name, "Its last entry is incomplete.", ProblemKind.LEFTOVER, name)]
+    if records.is_damaged:
+        return [VerifyProblem("", name, "An entry is damaged or missing.", ProblemKind.DAMAGE, name)]
+    return []
 
 
 def _file_of(row: dict[str, Any], parts: set[str], detail: str) -> str:

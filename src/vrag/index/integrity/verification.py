@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import CollectionBusy, CollectionError, VragError
 from vrag.index.collection import Collection
-from vrag.index.integrity.inspection import Inspection
+from vrag.index.integrity.inspection import Inspection, check_journal
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
 from vrag.index.integrity.repair import Repair, can_remake
-from vrag.index.location import COPIES, FILE_NAME, CollectionHeader
+from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
+from vrag.index.tables.file_records import journal_path, read_table_records
+from vrag.index.tables.version_files import TABLES
 from vrag.scratch import scratch_directory
 from vrag.types import DocumentStatus
 
@@ -31,13 +33,15 @@ _ATTEMPTS = 5
 def open_damaged(directory: Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
     """Open the collection in a directory like `Collection.open`; the copy of its header may be the sound one.
 
-    Raises `CollectionError` if there is none.
+    What was interrupted is left to `verify`, which reports it. Raises `CollectionError` if there is none.
     """
     try:
         header = CollectionHeader.read(directory) or _read_copy(directory)
     except CollectionError:
         header = _read_copy(directory)
-    return Collection.open(directory, wait=wait, durable=durable, header=header)
+    if header is None:
+        return Collection.open(directory, wait=wait, durable=durable)  # which says what is wrong
+    return Collection(LocalLocation(directory, wait, durable=durable), header)
 
 
 def _read_copy(directory: Path) -> CollectionHeader | None:
@@ -67,7 +71,7 @@ def verify(
         from vrag.index.remote.remote_collection import read_only
 
         raise read_only(collection.address)
-    inspect = _inspect
+    inspect, interrupted = _inspect, list[VerifyProblem]()
     with ExitStack() as stack:
         try:
             stack.enter_context(collection.location.lock())
@@ -76,14 +80,12 @@ def verify(
                 raise
             inspect = _inspect_unlocked
         else:
-            if collection.is_interrupted:
-                with suppress(CollectionError):  # what cannot be undone is found below
-                    collection.undo_interrupted()
+            interrupted = _end_interrupted(collection, repaired=repair)
         scratch = stack.enter_context(scratch_directory())
         before = inspect(collection, scratch, progress)
-        problems, undone = _problems(before), _undone_commits(collection, repaired=repair)
+        problems = _problems(before)
         if not repair or not problems:
-            return _report(before, [*undone, *problems], repaired=False)
+            return _report(before, [*interrupted, *problems], repaired=False)
         if Repair.restore_bytes(before):
             before = _inspect(collection, scratch, progress)
         repairing = Repair(collection, before, scratch)
@@ -92,7 +94,7 @@ def verify(
         repairing.run(can_remake=is_known)
     failure = _make_items_again(collection, repairing, reindex)
     report = _verify_repair(collection, problems, repairing, failure, progress)
-    return replace(report, problems=(*undone, *report.problems))
+    return replace(report, problems=(*interrupted, *report.problems))
 
 
 def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex | None) -> str:
@@ -134,16 +136,23 @@ def _verify_repair(
     return _report(after, found, repaired=True)
 
 
-def _undone_commits(collection: Collection, *, repaired: bool) -> list[VerifyProblem]:
-    """Describe what was undone since the collection was opened, which is no damage."""
-    if collection.undone is None:
-        return []
-    detail, advice = "An interrupted commit was undone.", "Run the same `vrag index add` again."
-    if collection.undone:
-        count = "1 document is" if collection.undone == 1 else f"{collection.undone} documents are"
-        detail = f"An interrupted commit was undone: {count} no longer complete."
-        advice = "The next `vrag index add` reads what is missing."
-    return [VerifyProblem("", COPIES, detail, ProblemKind.LEFTOVER, repaired=repaired, advice=advice)]
+def _end_interrupted(collection: Collection, *, repaired: bool) -> list[VerifyProblem]:
+    """Undo what was interrupted, if anything; return what that changed. The caller holds the lock."""
+    found: list[VerifyProblem] = []
+    if collection.is_interrupted:
+        for name in TABLES:
+            table = collection.directory / COPIES / f"{name}.lance"
+            found += check_journal(f"{COPIES}/{journal_path(table).name}", read_table_records(table))
+        with suppress(CollectionError):  # what cannot be undone is found by the inspection
+            collection.undo_interrupted()
+    if collection.undone is not None:
+        detail, advice = "An interrupted commit was undone.", "Run the same `vrag index add` again."
+        if collection.undone:
+            count = "1 document is" if collection.undone == 1 else f"{collection.undone} documents are"
+            detail = f"An interrupted commit was undone: {count} no longer complete."
+            advice = "The next `vrag index add` reads what is missing."
+        found.append(VerifyProblem("", COPIES, detail, ProblemKind.LEFTOVER, advice=advice))
+    return [replace(problem, repaired=repaired) for problem in found]
 
 
 def _is_deleted(problem: VerifyProblem, after: Inspection) -> bool:

@@ -10,7 +10,7 @@ run uploads what is missing:
 3. A proof: both tables are read back from there, in full by their ids.
 4. `collection.json`, once; then `published.json`, in one write. From here on readers see the new state.
 
-Files that belong to no published version are not uploaded (`integrity/table_files.py` tells them by their
+Files that belong to no published version are not uploaded (`tables/version_files.py` tells them by their
 names). The proof would fail if that were ever not so.
 
 A manifest is named by the number of its version alone. When another collection, or a copy that went

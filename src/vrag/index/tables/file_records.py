@@ -21,7 +21,8 @@ commit was on the disk: the line itself was written after its files.
 
 Without the manifest of its newest version, nothing refers to the rows of the last commit. So
 `index/<table>.manifest` is a copy of it, written after the entry. It counts only if its hash is that in the
-entry, and so need not be put on the disk.
+entry, and so need not be put on the disk. A copy of a newer manifest than the last entry is of shows that the
+journal was cut.
 
 Lance's hint is put on the disk as well, but not recorded: see `layout`.
 """
@@ -45,7 +46,7 @@ from vrag.atomic_io import (
     write_lines,
     write_whole,
 )
-from vrag.index.tables.layout import hint_path, list_files, newest_version, version_of
+from vrag.index.tables.layout import hint_path, list_files, list_manifests, newest_version, version_of
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class TableRecords:
     is_durable: bool = True
     """True if commits are on the disk before they are recorded."""
     is_damaged: bool = False
-    """True if there are lines that are no entries."""
+    """True if there are lines that are no entries, or entries are missing."""
+    is_torn: bool = False
+    """True if nothing but the end of the last entry is missing, as when its writer was killed."""
 
     @property
     def version(self) -> int:
@@ -168,8 +171,8 @@ def manifest_copy_path(table: Path) -> Path:
 def read_table_records(table: Path) -> TableRecords:
     """Read the journal of the table in a directory; without one, nothing is recorded.
 
-    Where a durable commit was recorded in part, or more versions follow than one commit makes, the journal
-    was cut: nothing was interrupted, and it counts as damaged. Raises `OSError`.
+    A durable commit whose entry has begun, or whose manifest was copied, was on the disk, and so were all but
+    the last: such a journal was cut. Nothing was interrupted, and it counts as damaged. Raises `OSError`.
     """
     records = TableRecords()
     try:
@@ -185,10 +188,12 @@ def read_table_records(table: Path) -> TableRecords:
         else:
             records.is_damaged, records.begun = True, records.version
             return records
-    if records.begun is not None and records.is_durable and not records.is_undoing:
-        versions = newest_version(table) - records.begun
-        if torn or versions > _MAX_COMMIT_VERSIONS:  # what follows was recorded, and the journal is cut
-            records.is_damaged, records.begun = True, None
+    begun = records.version if records.begun is None else records.begun
+    is_one_missing = newest_version(table) - begun <= _MAX_COMMIT_VERSIONS
+    records.is_torn = bool(torn) and is_one_missing and not records.is_damaged
+    is_committing = records.begun is not None and records.is_durable and not records.is_undoing
+    if is_committing and (torn or not is_one_missing or _is_newest_copied(table, begun)):
+        records.is_damaged, records.begun = True, None
     return records
 
 
@@ -238,6 +243,15 @@ def check_manifest_copy(table: Path, records: TableRecords) -> str:
     if manifest_copy_path(table).exists():
         return "It is not a copy of the newest manifest of the table."
     return "The copy of the newest manifest of the table is missing."
+
+
+def _is_newest_copied(table: Path, begun: int) -> bool:
+    """Return whether the copy is that of the newest manifest, of a version after `begun`: it was recorded."""
+    try:
+        name, version = max(list_manifests(table).items(), key=lambda entry: entry[1], default=("", 0))
+        return version > begun and (table / name).read_bytes() == manifest_copy_path(table).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def restore_manifest(table: Path) -> str:
