@@ -274,9 +274,7 @@ class TestBodies:
         ) == [200]
 
     @pytest.mark.parametrize("token", [b"secret", b"wrong"])
-    def test_of_very_many_small_chunks_are_refused_before_they_end(
-        self, address: str, token: bytes
-    ) -> None:
+    def test_of_very_many_small_chunks_are_refused_before_they_end(self, address: str, token: bytes) -> None:
         """A body of some million takes the server minutes."""
         head = self.CHUNKED.replace(b"secret", token)
         answer = send(address, head + b"1\r\n \r\n" * 9000)

@@ -273,7 +273,9 @@ def purge(
         echo(f"Deleted: {count(len(deleted.runs), 'run')}. Freed: {size(deleted.bytes)}.")
 
 
-def _parse_bounds(older_than: str | None, before: str | None, now: float) -> tuple[float | None, float | None]:
+def _parse_bounds(
+    older_than: str | None, before: str | None, now: float
+) -> tuple[float | None, float | None]:
     """Parse an age, in seconds, and a time, in seconds since 1970, of which a user gives one at most."""
     if older_than is not None and before is not None:
         raise typer.BadParameter("--older-than and --before contradict each other.")

@@ -123,10 +123,8 @@ def check_clock(runs: Collection[str], now: float, steady_seconds: float, gap_hi
         raise RunError(message, "Set the clock; if it is right, delete that run: vrag runs delete.")
     last = max((begun for begun in times if begun < now - DAY_SECONDS), default=now)
     if steady_seconds < DAY_SECONDS and now - last > _MAX_GAP_SECONDS:
-        message = (
-            f"The clock says {format_minute(now)}, and the newest run before today began {format_minute(last)}."
-        )
-        raise RunError(message, gap_hint)
+        newest_old = f"the newest run before today began {format_minute(last)}"
+        raise RunError(f"The clock says {format_minute(now)}, and {newest_old}.", gap_hint)
 
 
 def format_minute(seconds: float) -> str:

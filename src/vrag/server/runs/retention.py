@@ -162,7 +162,9 @@ class RunRetention:
             log.warning("Not deleted, because damaged: %s. Run: %s", number, REPAIR_COMMAND)
         if not found.runs:
             return
-        gap_hint = "If the clock is wrong, set it now: they are deleted when the server has been up for a day."
+        gap_hint = (
+            "If the clock is wrong, set it now: they are deleted when the server has been up for a day."
+        )
         check_clock(history.store.stamps(), self.clock.now(), steady_seconds, gap_hint)
         entry = AuditEntry(role=SERVER_ROLE, action=AuditAction.PURGE_RUNS)
         with audited_change(self.trail.log, entry) as logged:
@@ -200,8 +202,8 @@ def retention_routes(retention: RunRetention) -> APIRouter:
 
         The age of a conversation is that of its last question. With `owner` or `outcome`, single runs of a
         conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
-        damaged runs, and pinned and shared conversations without `pinned`. Nothing is deleted by age (409) while
-        the runs contradict the clock.
+        damaged runs, and pinned and shared conversations without `pinned`. Nothing is deleted by age (409)
+        while the runs contradict the clock.
         """
         request.state.audit.note(subject=query.owner)
         await request.state.audit.begin()
