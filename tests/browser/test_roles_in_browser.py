@@ -135,10 +135,64 @@ def test_a_role_that_is_taken_away_holds_for_the_open_page(roles: Roles, visit: 
     expect(page.locator("#new-collection")).to_be_visible()
     roles.file.set_role("manage", ASK)
     page.locator("#upload-files").set_input_files(NOTE)
-    expect(page.locator(".job", has_text="note.md")).to_contain_text("does not allow you to add")
-    page.reload()
+    row = page.locator(".job", has_text="note.md")
+    expect(row).to_contain_text("does not allow you to add")
     expect(page.locator(".documents")).to_contain_text("vrag tokens role manage upload")
-    expect(page.locator("#upload")).to_have_count(0)
+    expect(page.locator("#toasts")).to_contain_text("You may now ask.")
+    for missing in ("#upload", "#upload-folder", "#new-collection", ".held-remove", "#remove-collection"):
+        expect(page.locator(missing)).to_have_count(0)
+    expect(row).to_be_visible()
+    expect(row.locator(".job-retry")).to_be_hidden()
+    expect(page.locator("#who")).to_have_attribute("title", re.compile("may ask$"))
+
+
+def test_a_refused_removal_shows_what_the_user_may_do_now(roles: Roles, visit: Opener) -> None:
+    page = roles.enter(visit, MANAGE).page
+    page.locator("#to-documents").click()
+    row = page.locator(".held-row").first
+    row.locator("input").check()
+    expect(page.locator("#remove-chosen")).to_be_visible()
+    roles.file.set_role("manage", UPLOAD)
+    page.locator("#new-collection").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("plans")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog).to_contain_text("does not allow you to create or delete collections")
+    expect(page.locator("#toasts")).to_contain_text("You may now ask and add documents.")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#new-collection")).to_have_count(0)
+    expect(page.locator("#not-creatable")).to_contain_text("vrag tokens role manage manage")
+    expect(row.locator("input")).to_be_checked()
+    roles.file.set_role("manage", ASK)
+    page.locator("#remove-chosen").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page.locator("#toasts")).to_contain_text("You may now ask.")
+    expect(page.locator("#remove-chosen")).to_have_count(0)
+    expect(page.locator(".held-remove")).to_have_count(0)
+    expect(row.locator("input")).to_be_checked()
+    check_axe(page, "documents after the role was taken away")
+
+
+def test_settings_of_administrators_go_with_the_role(roles: Roles, visit: Opener) -> None:
+    page = roles.enter(visit, ADMINISTER, "#/setup").page
+    page.locator("#to-setup").click()
+    roles.file.set_role("administer", MANAGE)
+    page.locator("#purge-look").click()
+    expect(page.locator("#toasts")).to_contain_text("does not allow you to administer")
+    expect(page.locator("#purge")).to_have_count(0)
+    expect(page.locator("#setup-current")).to_be_visible()
+    expect(page.locator("#who")).to_have_attribute("title", re.compile("create collections$"))
+
+
+def test_a_refusal_for_another_reason_leaves_the_page_as_it_is(roles: Roles, visit: Opener) -> None:
+    page = roles.enter(visit, UPLOAD).page
+    page.locator("#to-documents").click()
+    expect(page.locator("#upload")).to_be_visible()
+    with page.expect_response("**/session"):
+        page.evaluate("window.dispatchEvent(new Event('vrag:forbidden'))")
+    page.locator("#upload-files").set_input_files(NOTE)
+    expect(page.locator(".held-row", has_text="note.md")).to_be_visible()
+    expect(page.locator("#toasts")).to_have_count(0)
 
 
 def test_an_administrator_deletes_old_questions(roles: Roles, visit: Opener) -> None:

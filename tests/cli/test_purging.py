@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from datetime import timedelta
+from getpass import getuser
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,18 +107,19 @@ class TestPurge:
     def test_nothing_is_deleted_where_it_cannot_be_logged(
         self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run = runs.add(40)
+        kept = {runs.add(40), runs.add(2)}
         (home / "file").touch()
         monkeypatch.setenv("VRAG_AUDIT_LOG", str(home / "file" / "audit.log"))
-        assert "Nothing was done" in said(vrag("runs", "purge", "--older-than", "1d", "--yes"))
+        assert "Nothing was done" in said(vrag("runs", "purge", "--older-than", "3d", "--yes"))
+        assert "Nothing was done" in said(vrag("runs", "delete", "last", "--yes"))
         assert "Nothing was done" in said(vrag("tokens", "add", "alice"))
-        assert runs.store.ids() == [run]
+        assert set(runs.store.ids()) == kept
         assert not (home / "tokens.toml").exists()
 
     def test_what_is_pinned_while_the_question_stands_stays(
         self, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run, other = runs.add(40), runs.add(41)
+        run, other, young = runs.add(40), runs.add(41), runs.add(2)
 
         def confirm(*_: object, **__: object) -> None:
             runs.store.change_meta(run, pinned=True)
@@ -124,13 +128,14 @@ class TestPurge:
         done = vrag("runs", "purge", "--older-than", "30d")
         assert "Found 2 runs" in done.stdout
         assert "Deleted: 1 run." in done.stdout
-        assert runs.store.ids() == [run]
+        assert set(runs.store.ids()) == {run, young}
         assert other not in runs.store.ids()
 
     def test_a_deletion_that_fails_is_logged_as_failed(
         self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         runs.add(40)
+        runs.add(2)
 
         def refuse(store: RunStore, run: str) -> None:
             raise RunError("The disk refuses.") from OSError()
@@ -138,6 +143,49 @@ class TestPurge:
         monkeypatch.setattr(RunStore, "delete", refuse)
         assert "The disk refuses" in said(vrag("runs", "purge", "--older-than", "1d", "--yes"))
         assert [each.result for each in entries(home)] == ["begun", "failed"]
+
+    @pytest.mark.parametrize("options", [("--older-than", "30d"), ("--older-than", "1w", "--user", ""), ()])
+    def test_a_clock_years_ahead_deletes_nothing_by_age(
+        self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    ) -> None:
+        monkeypatch.setenv("VRAG_KEEP_RUNS", "30")
+        kept = {runs.add(2), runs.add(0), runs.add(-3650)}  # the last one asked while the clock is wrong
+        monkeypatch.setattr("vrag.cli.runs.time.time", lambda: runs.now.timestamp() + 3650 * 86_400)
+        told = said(vrag("runs", "purge", *options, "--yes"))
+        assert "the newest run before today began" in told
+        assert "If the clock is right, give the time: --before 20" in told
+        assert set(runs.store.ids()) == kept
+        assert not (home / "audit.log").exists()
+
+    def test_a_run_of_the_future_contradicts_the_clock(self, runs: DatedRuns) -> None:
+        kept = {runs.add(40), runs.add(2), runs.add(-3650)}
+        told = said(vrag("runs", "purge", "--older-than", "30d", "--yes"))
+        assert "began later" in told
+        assert "Set the clock; if it is right, delete that run" in told
+        assert set(runs.store.ids()) == kept
+
+    def test_a_collection_that_was_long_not_used_is_purged_by_a_time(self, runs: DatedRuns) -> None:
+        old, older = runs.add(40), runs.add(100)
+        told = said(vrag("runs", "purge", "--older-than", "30d", "--yes"))
+        shown = re.search(r"--before \S+", told)
+        assert shown is not None
+        assert set(runs.store.ids()) == {old, older}
+        option, bound = shown[0].split()
+        found = json.loads(vrag("runs", "purge", option, bound, "--dry-run", "--json").stdout)
+        assert found["runs"] == [old, older]
+        day = f"{runs.now - timedelta(days=60):%Y-%m-%d}"
+        assert vrag("runs", "purge", "--before", day, "--yes").exit_code == 0
+        assert runs.store.ids() == [old]
+        assert vrag("runs", "purge", option, bound, "--yes").exit_code == 0
+        assert runs.store.ids() == []
+
+    def test_a_time_is_in_the_past_and_given_without_an_age(self, runs: DatedRuns) -> None:
+        run = runs.add(2)
+        assert "in the future" in said(vrag("runs", "purge", "--before", "9999-01-01", "--yes"))
+        assert "not a time" in said(vrag("runs", "purge", "--before", "soon", "--yes"))
+        both = ("--before", "2026-01-01", "--older-than", "1d")
+        assert "contradict each other" in said(vrag("runs", "purge", *both, "--yes"))
+        assert runs.store.ids() == [run]
 
     @pytest.mark.parametrize("name", [META, EVENTS])
     def test_damaged_runs_stay_with_the_way_to_repair_them_and_go_one_by_one(
@@ -154,6 +202,42 @@ class TestPurge:
         assert (told["deleted"], told["damaged"]) == (0, [run])
         assert "Deleted: 1 run." in vrag("runs", "delete", run, "--yes").stdout
         assert runs.store.ids() == []
+
+
+class TestDelete:
+    def test_is_logged_with_the_run_and_the_number(self, home: Path, runs: DatedRuns) -> None:
+        first = runs.add(2)
+        later = [runs.add(1, after=first), runs.add(0.5, after=first)]
+        assert vrag("runs", "delete", later[1], typed="n\n").exit_code != 0
+        assert not (home / "audit.log").exists()
+        assert vrag("runs", "delete", later[1], "--yes").exit_code == 0
+        assert vrag("runs", "delete", later[0], "--conversation", "--yes").exit_code == 0
+        told = [(e.action, e.role, e.run, e.result, e.runs) for e in entries(home)]
+        assert told == [
+            ("delete_run", "local", later[1], "begun", None),
+            ("delete_run", "local", later[1], "done", 1),
+            ("delete_run", "local", later[0], "begun", None),
+            ("delete_run", "local", later[0], "done", 2),
+        ]
+        assert {e.user for e in entries(home)} == {getuser()}
+        assert runs.store.ids() == []
+
+    def test_one_that_fails_is_logged_as_failed_with_what_was_deleted(
+        self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = runs.add(2)
+        runs.add(1, after=first)
+        delete = RunStore.delete
+
+        def refuse(store: RunStore, run: str) -> None:
+            if run == first:
+                raise RunError("The disk refuses.") from OSError()
+            delete(store, run)
+
+        monkeypatch.setattr(RunStore, "delete", refuse)
+        assert "The disk refuses" in said(vrag("runs", "delete", first, "--conversation", "--yes"))
+        assert [(e.result, e.runs) for e in entries(home)] == [("begun", None), ("failed", 1)]
+        assert runs.store.ids() == [first]
 
 
 class TestRoles:

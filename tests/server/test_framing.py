@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
 from server_harness import dial, serving
 
@@ -17,6 +18,7 @@ from tools.framing import (
     load_cases,
     serving_recorder,
 )
+from vrag.server.http.framing import FramingError, StrictConnection
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -270,6 +272,44 @@ class TestBodies:
         assert statuses(
             send(address, head, *[chunks[start : start + 700] for start in range(0, len(chunks), 700)])
         ) == [200]
+
+    @pytest.mark.parametrize("token", [b"secret", b"wrong"])
+    def test_of_very_many_small_chunks_are_refused_before_they_end(self, address: str, token: bytes) -> None:
+        """A body of some million takes the server minutes."""
+        head = self.CHUNKED.replace(b"secret", token)
+        answer = send(address, head + b"1\r\n \r\n" * 9000)
+        assert statuses(answer) == [400]
+        assert b"too many small chunks" in answer
+        assert b"connection: close" in answer.lower()
+
+    @pytest.mark.parametrize("size", [50, 64])
+    def test_of_small_chunks_are_read_if_these_have_64_bytes_on_average(self, size: int) -> None:
+        connection = StrictConnection(head_bytes=65536, field_bytes=16384)
+        connection.receive_data(self.CHUNKED)
+        assert isinstance(connection.next_event(), h11.Request)
+
+        def read() -> int:
+            connection.receive_data(b"%x\r\n%s\r\n" % (size, b"a" * size) * 50_000)
+            content = 0
+            while isinstance(event := connection.next_event(), h11.Data):
+                content += len(event.data)
+            return content
+
+        if size == 64:
+            assert read() == 50_000 * 64
+        else:
+            with pytest.raises(FramingError, match="small chunks"):
+                read()
+
+    def test_of_small_chunks_are_counted_for_each_request(self, address: str) -> None:
+        body = b'{"queries": ["ferry"]}' + b" " * 5000
+        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+        last = self.CHUNKED.replace(HOST, HOST + b"Connection: close\r\n")
+        with dial(address) as connection:
+            connection.sendall(self.CHUNKED + chunks)
+            assert statuses(connection.recv(65536)) == [200]
+            connection.sendall(last + chunks)
+            assert statuses(b"".join(iter(lambda: connection.recv(65536), b""))) == [200]
 
     def test_that_break_off_in_a_wrong_chunk_get_one_answer(self, address: str) -> None:
         assert statuses(send(address, self.CHUNKED + b"3\r\nabc\r\nzz\r\n")) == [400]

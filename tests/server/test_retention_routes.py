@@ -26,7 +26,7 @@ from vrag.server.http.audit_log import AuditLog, read_entries
 from vrag.server.http.errors import Refusal
 from vrag.server.http.users import EVERYBODY
 from vrag.server.options import ServerOptions
-from vrag.server.runs.retention import START_SECONDS, RunRetention
+from vrag.server.runs.retention import START_SECONDS, RunRetention, ServerClock
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import RunQuery
 from vrag.testing import tiny_corpus
@@ -120,6 +120,8 @@ class Days:
     log: AuditLog
     pauses: list[float] = field(default_factory=list[float])
     uptime: float = 0.0
+    jump_after: int | None = None
+    """Number of pauses after which the clock is set ten years ahead."""
 
     def pass_time(self, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the server wait so many times after its start."""
@@ -130,6 +132,8 @@ class Days:
             if not left:
                 raise asyncio.CancelledError
             left -= 1
+            if len(self.pauses) == self.jump_after:
+                self.now += 3650 * DAY_SECONDS
             self.pauses.append(seconds)
             self.uptime += seconds
             self.now += seconds
@@ -137,8 +141,9 @@ class Days:
         async def purge() -> None:
             manager = RunManager(scripted(self.folder / "runs"))
             trail = AuditTrail(self.log)
+            clock = ServerClock(lambda: self.now, lambda: self.uptime)
             try:
-                await RunRetention(manager, trail, 30, lambda: self.now, lambda: self.uptime).keep_purging()
+                await RunRetention(manager, trail, 30, clock).keep_purging()
             finally:
                 await trail.close(5)
                 await manager.close(1)
@@ -221,6 +226,46 @@ def test_a_clock_far_in_the_future_deletes_nothing(
     days.pass_time(1, monkeypatch)
     assert "began later" in caplog.text
     assert len(runs.store.ids()) == 4
+
+
+def test_a_clock_that_jumps_while_the_server_is_up_is_not_trusted_for_a_day(
+    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.add(2)
+    days.jump_after = 2
+    days.pass_time(20, monkeypatch)
+    assert len(runs.store.ids()) == 1
+    assert days.pauses == [START_SECONDS, DAY_SECONDS, DAY_SECONDS, *[3600] * 17]
+
+
+def test_an_administrator_deletes_nothing_by_age_while_the_clock_is_ahead(
+    runs: DatedRuns, served: tuple[httpx.Client, AuditLog, Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, log, _ = served
+    kept = {runs.add(40), runs.add(0)}
+    assert client.get("/retention", params={"older_than": 30}).json()["runs"] == 1
+    refused = client.delete("/runs", params={"older_than": 30})
+    assert refused.status_code == 409
+    assert "the newest run before today began" in refused.json()["detail"]
+    assert "vrag runs purge --before 20" in refused.json()["hint"]
+    assert set(runs.store.ids()) == kept
+    assert [each.result for each in read_entries(log.path)] == ["begun", "failed"]
+    assert client.delete("/runs", params={"older_than": 50}).json()["runs"] == 0
+    future = runs.add(-3650)
+    refused = client.delete("/runs", params={"older_than": 30})
+    assert (refused.status_code, "began later" in refused.json()["detail"]) == (409, True)
+    runs.store.delete(future)
+    runs.add(2)
+    assert client.delete("/runs", params={"older_than": 30}).json()["runs"] == 1
+    assert client.delete("/runs", params={"older_than": 0}).json()["runs"] == 2
+
+
+def test_all_runs_are_deleted_whatever_the_clock_says(
+    runs: DatedRuns, served: tuple[httpx.Client, AuditLog, Scripted]
+) -> None:
+    client, _, _ = served
+    runs.add(40)
+    assert client.delete("/runs", params={"older_than": 0}).json()["runs"] == 1
 
 
 def test_a_server_that_was_off_for_long_deletes_when_it_has_been_up_for_a_day(

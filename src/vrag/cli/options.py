@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -153,6 +153,19 @@ def parse_age(text: str) -> timedelta:
     if match is None:
         raise typer.BadParameter(f"{text!r} is not an age. Write it as 30d, 12h or 4w.")
     return int(match[1]) * _AGES[match[2] or "d"]
+
+
+def parse_time(text: str) -> datetime:
+    """Parse a time in the form of ISO 8601; UTC without a zone. Raises `typer.BadParameter` if it is none.
+
+    >>> parse_time("2026-03-14") == parse_time("2026-03-14T01:00+01:00")
+    True
+    """
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is not a time such as 2026-03-14.") from None
 
 
 def evidence_formats(*, pdf: bool, annotations: bool, pictures: bool) -> list[EvidenceFormat]:

@@ -17,7 +17,9 @@ from vrag.agent.runs.retention import (
     RunOutcome,
     RunPurge,
     RunSelection,
+    check_clock,
     delete_runs,
+    format_minute,
     select_runs,
 )
 from vrag.agent.runs.run_meta import clean_title
@@ -155,7 +157,8 @@ def delete(
 
       vrag runs delete 20260314 --conversation
     """
-    store = run_store(opt.load_flags(locals()).settings)
+    settings = opt.load_flags(locals()).settings
+    store = run_store(settings)
     id, question = _find_run(store, run)
     try:
         runs = store.conversation(id)
@@ -168,8 +171,11 @@ def delete(
         runs = (id,)
     if not yes:
         typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(question, 60)}?", abort=True)
-    for each in reversed(runs):
-        store.delete(each)
+    entry = local_entry(AuditAction.DELETE_RUN, run=id)
+    with audited_change(open_audit_log(settings), entry) as logged:
+        for number, each in enumerate(reversed(runs), 1):
+            store.delete(each)
+            logged["runs"] = number
     echo(f"Deleted: {count(len(runs), 'run')}.")
 
 
@@ -192,6 +198,11 @@ def purge(
         help="Only conversations whose last question is older: 30d, 12h, 4w.",
         show_default="the setting keep_runs",
     ),
+    before: str | None = typer.Option(
+        None,
+        "--before",
+        help="Only conversations whose last question is older than a time: 2026-03-14, 2026-03-14T09:00Z.",
+    ),
     user: str | None = typer.Option(
         None, "--user", help="Only runs of a user; empty (--user '') for runs without an owner."
     ),
@@ -209,24 +220,28 @@ def purge(
     conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
     damaged runs.
 
+    By --older-than and keep_runs nothing is deleted while the runs contradict the clock of this machine: one
+    began in the future, or the newest one before today began more than 30 days ago. --before does not depend
+    on the clock.
+
     Examples:
 
       vrag runs purge --older-than 30d --dry-run
 
+      vrag runs purge --before 2026-03-14
+
       vrag runs purge --user alice --pinned --yes
     """
     settings = opt.load_flags(locals()).settings
-    if older_than is None and user is None and outcome is None and not settings.keep_runs:
-        raise typer.BadParameter("Say which runs: --older-than 30d, --user NAME or --outcome failed.")
-    age = None if older_than is None else opt.parse_age(older_than).total_seconds()
-    if age == 0:
-        message = "--older-than 0 means runs of any age. Write an age such as 1m, or leave --older-than out "
-        raise typer.BadParameter(f"{message}and say which runs: --user NAME or --outcome failed.")
-    if age is None and user is None and outcome is None:
+    now = time.time()
+    age, bound = _parse_bounds(older_than, before, now)
+    if age is None and bound is None and user is None and outcome is None:
+        if not settings.keep_runs:
+            raise typer.BadParameter("Say which runs: --older-than 30d, --user NAME or --outcome failed.")
         age = settings.keep_runs * DAY_SECONDS
-    selection = RunSelection(
-        before=None if age is None else time.time() - age, owner=user, outcome=outcome, with_pinned=pinned
-    )
+    if age is not None:
+        bound = now - age
+    selection = RunSelection(before=bound, owner=user, outcome=outcome, with_pinned=pinned)
     store = run_store(settings)
     found = select_runs(store, selection)
     if not as_json:
@@ -234,6 +249,9 @@ def purge(
         _print_damaged(found.damaged)
     deleted = RunPurge()
     if found.runs and not dry_run:
+        if age is not None:
+            gap_hint = f"If the clock is right, give the time: --before {format_minute(now - age)}"
+            check_clock(store.stamps(), now, 0, gap_hint)
         if not yes:
             typer.confirm(f"Delete {count(len(found.runs), 'run')}?", abort=True, err=as_json)
         entry = local_entry(AuditAction.PURGE_RUNS, subject=user or "")
@@ -253,6 +271,22 @@ def purge(
         print_json(facts)
     elif found.runs and not dry_run:
         echo(f"Deleted: {count(len(deleted.runs), 'run')}. Freed: {size(deleted.bytes)}.")
+
+
+def _parse_bounds(
+    older_than: str | None, before: str | None, now: float
+) -> tuple[float | None, float | None]:
+    """Parse an age, in seconds, and a time, in seconds since 1970, of which a user gives one at most."""
+    if older_than is not None and before is not None:
+        raise typer.BadParameter("--older-than and --before contradict each other.")
+    age = None if older_than is None else opt.parse_age(older_than).total_seconds()
+    if age == 0:
+        message = "--older-than 0 means runs of any age. Write an age such as 1m, or leave --older-than out "
+        raise typer.BadParameter(f"{message}and say which runs: --user NAME or --outcome failed.")
+    bound = None if before is None else opt.parse_time(before).timestamp()
+    if bound is not None and bound > now:
+        raise typer.BadParameter(f"--before {before} is in the future: the clock says {format_minute(now)}.")
+    return age, bound
 
 
 def _describe_purge(found: RunPurge, verb: str) -> str:

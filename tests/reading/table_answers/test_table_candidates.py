@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.reading.table_answers.candidates import TableCandidate, table_candidates
+from vrag.reading.table_answers.candidates import TableCandidate, solve_table, table_candidates
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.programs import MAX_PROGRAMS
@@ -187,6 +187,31 @@ def test_features_have_a_column_for_each_name() -> None:
     assert all(candidate.features.shape == (len(TABLE_FEATURES),) for candidate in found)
     assert all(np.isfinite(candidate.features).all() for candidate in found)
     assert len(set(TABLE_FEATURES)) == len(TABLE_FEATURES)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("1e400", "-1e400", "1e-400", "nan"),
+        ("9" * 400, "0." + "0" * 400 + "1", "inf", "∞"),
+        ("", " ", "–", "0"),
+        ("99 %", "1/0", "24:61", "31.2.0000"),
+    ],
+)
+def test_features_are_finite_whatever_the_cells_hold(cells: tuple[str, str, str, str]) -> None:
+    """Nor is anything that is not finite computed with on the way."""
+    table = make([["Line", "Fares in 2023", "Fares in 2024"], ["Orla", *cells[:2]], ["Tern", *cells[2:]]])
+    questions = (
+        "What is the difference between the fares of Orla and Tern in 2024?",
+        "By what percentage did the fares of Orla change from 2023 to 2024?",
+        f"Which line has fares of {cells[0]} in total?",
+        " ".join(f"Orla{n}" for n in range(80)) + " fares?",
+    )
+    with np.errstate(all="raise"):
+        for question in questions:
+            features = solve_table(question, table).features
+            assert len(features)
+            assert np.isfinite(features).all()
 
 
 def test_the_weights_of_the_package_belong_to_the_features() -> None:

@@ -102,3 +102,13 @@ def test_a_number_is_written_so_that_it_can_be_read(number: float) -> None:
 def test_any_text_is_no_error(text: str) -> None:
     parse_cell(text)
     find_quantities(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 400, "1" + "0" * 299 + " trillion", "-" + "9" * 310, "一" + "亿" * 60, "九" * 5000]
+)
+def test_what_is_too_large_for_a_number_is_text(text: str) -> None:
+    """Else the sum of two would be infinite, and no number could be a year."""
+    assert find_quantities(text) == []
+    assert parse_cell(text).number is None
+    assert parse_cell(f"{text} and 12").number in {None, 12}

@@ -5,6 +5,8 @@ records the questions and answers before it, so that deleting the first ones alo
 user or outcome, single runs of a conversation are deleted; its first run stays while others follow on it.
 Runs in progress stay, and pinned and shared conversations unless they are asked for.
 
+A clock that is far ahead makes every run old: `check_clock` compares it with the runs.
+
 A run whose metadata or beginning is damaged stays: whose it is, whether it is pinned and which conversation
 it belongs to cannot be known. A conversation whose first run has damaged metadata stays as a whole.
 
@@ -34,6 +36,10 @@ from vrag.index.integrity.sealed_json import Seal
 from vrag.parsing import parse_json
 
 DAY_SECONDS = 86_400.0
+_MAX_SKEW_SECONDS = 3600.0
+"""Time by which the newest run may be ahead of the clock: machines that share runs differ."""
+_MAX_GAP_SECONDS = 30 * DAY_SECONDS
+"""Time without runs after which a clock is not trusted that has not gone on for a day without a jump."""
 _SESSION = re.compile(rb'"session":"([0-9a-f-]{1,40})"')
 _ID_TIME = re.compile(r"(\d{8}-\d{6})-(\d{6})-[0-9a-f]+")
 """The beginning of the id of a run: the time at which it began (UTC), and microseconds."""
@@ -101,6 +107,33 @@ def begin_time(run: str) -> float:
     except ValueError:
         return float("inf")
     return begun.timestamp() + int(match[2]) / 1e6
+
+
+def check_clock(runs: Collection[str], now: float, steady_seconds: float, gap_hint: str) -> None:
+    """Check that the clock may be right, by the ids of all runs, before runs are deleted by age.
+
+    Raises `RunError` if the newest run began in the future: the clock is wrong, or was. Unless the clock is
+    known to have gone on for a day without a jump, also if it is more than 30 days after the newest run, with
+    `gap_hint` as the way out. Runs of the last day do not count there: a wrong clock may have dated them.
+    """
+    times = [begun for run in runs if (begun := begin_time(run)) < float("inf")]
+    if (newest := max(times, default=now)) > now + _MAX_SKEW_SECONDS:
+        run = max(run for run in runs if begin_time(run) == newest)
+        message = f"The clock says {format_minute(now)}, and the run {run} began later."
+        raise RunError(message, "Set the clock; if it is right, delete that run: vrag runs delete.")
+    last = max((begun for begun in times if begun < now - DAY_SECONDS), default=now)
+    if steady_seconds < DAY_SECONDS and now - last > _MAX_GAP_SECONDS:
+        newest_old = f"the newest run before today began {format_minute(last)}"
+        raise RunError(f"The clock says {format_minute(now)}, and {newest_old}.", gap_hint)
+
+
+def format_minute(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as users may write it.
+
+    >>> format_minute(1.5e9)
+    '2017-07-14T02:40Z'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"
 
 
 def select_runs(store: RunStore, selection: RunSelection) -> RunPurge:

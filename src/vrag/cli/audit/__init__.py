@@ -120,14 +120,11 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 def _parse_since(text: str) -> str:
     """Return a time in the form of the log. Raises `typer.BadParameter` if the text is no time."""
     try:
-        age = opt.parse_age(text)
+        time = datetime.now(UTC) - opt.parse_age(text)
     except typer.BadParameter:
         try:
-            time = datetime.fromisoformat(text)
-        except ValueError:
+            time = opt.parse_time(text)
+        except typer.BadParameter:
             message = f"{text!r} is not a time such as 2026-03-14, or an age such as 7d."
             raise typer.BadParameter(message) from None
-        time = (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    else:
-        time = datetime.now(UTC) - age
     return f"{time:%Y-%m-%dT%H:%M:%S}"

@@ -261,7 +261,8 @@ def _describe_coverage(question: TableQuestion, bits: NDArray[np.bool_]) -> Floa
     digits = np.asarray([word[:1].isdigit() for word in words], np.float32)
     content = weights * (weights > 0.3)
     total = float(content.sum()) + 0.1
-    return np.stack([bits @ content / total, ~bits @ content, ~bits @ names, ~bits @ digits], axis=1)
+    rest = _sums(~bits, np.stack([content, names, digits]))
+    return np.concatenate([_sums(bits, content[None]) / total, rest], axis=1)
 
 
 def _describe_unmatched(
@@ -275,7 +276,15 @@ def _describe_unmatched(
         heads |= mask
     weights = np.asarray(matches.weights or [0.0], np.float32)
     table = as_bits([known, heads, known & ~heads], bits.shape[1]) * weights * (weights > 0.2)
-    return (~bits @ table.T).astype(np.float32)
+    return _sums(~bits, table)
+
+
+def _sums(bits: NDArray[np.bool_], weights: Floats) -> Floats:
+    """Return sums of the weights of terms; shape (programs, rows of weights).
+
+    Not by `@`: kernels of BLAS now and then report an invalid value though all factors are finite.
+    """
+    return np.einsum("pt,wt->pw", bits, weights).astype(np.float32)
 
 
 def _describe_triggers(question: TableQuestion, bits: NDArray[np.bool_]) -> Floats:

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 MAX_TEXT = 400
 """Characters of a cell that are parsed."""
+_MAX_NUMBER = 1e100
+_MAX_NUMERAL_CHARS = 30
+"""Larger numbers, and longer numerals, are texts: sums and ratios of smaller ones are finite."""
 
 _MONTHS: Sequence[str] = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH = (
@@ -220,7 +223,7 @@ def _find_clock(text: str) -> float | None:
 
 
 def find_quantities(text: str, *, words: bool = True) -> list[Quantity]:
-    """Return the numbers of a text in order, those in words too if `words`.
+    """Return the numbers of a text up to 1e100 in order, those in words too if `words`.
 
     >>> [quantity.value for quantity in find_quantities("between 1.5 million and two dozen")]
     [1500000.0, 2.0, 12.0]
@@ -233,6 +236,7 @@ def find_quantities(text: str, *, words: bool = True) -> list[Quantity]:
             number = _WORDS.get(word, ORDINALS.get(word))
             if number is not None:
                 found.append(Quantity(float(number), *match.span(), ordinal=word in ORDINALS))
+    found = [quantity for quantity in found if abs(quantity.value) <= _MAX_NUMBER]
     return sorted(found, key=lambda quantity: quantity.start)
 
 
@@ -266,12 +270,12 @@ def _find_numerals(text: str, taken: set[int]) -> list[Quantity]:
 
 
 def parse_numeral(text: str) -> int | None:
-    """Parse a Chinese numeral; None if it is none.
+    """Parse a Chinese numeral; None if it is none, or too long.
 
     >>> parse_numeral("三百二十"), parse_numeral("十五"), parse_numeral("二〇二四"), parse_numeral("两万")
     (320, 15, 2024, 20000)
     """
-    if not text or _NUMERAL.fullmatch(text) is None:
+    if not 0 < len(text) <= _MAX_NUMERAL_CHARS or _NUMERAL.fullmatch(text) is None:
         return None
     if all(digit in _DIGITS for digit in text):
         return int("".join(str(_DIGITS[digit]) for digit in text))

@@ -1,7 +1,7 @@
 """Deletion of runs by age on a server: every day by the setting `keep_runs`, and as an administrator asks.
 
 A clock that is far ahead makes every run old. The daily deletion therefore begins some minutes after the
-start, when the time is usually synchronized, and `check_clock` refuses it if the runs contradict the clock.
+start, when the time is usually synchronized, and `check_clock` refuses both if the runs contradict the clock.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -22,14 +21,15 @@ from vrag.agent.runs.retention import (
     RunOutcome,
     RunPurge,
     RunSelection,
-    begin_time,
+    check_clock,
+    format_minute,
     select_runs,
 )
 from vrag.errors import REPAIR_COMMAND, RunError, VragError
 from vrag.render.text_format import count
 from vrag.server.http.audit import AuditTrail
 from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, audited_change
-from vrag.server.http.errors import responses
+from vrag.server.http.errors import Refusal, responses
 from vrag.server.runs.run_manager import RunManager
 
 log = logging.getLogger("vrag.server.runs")
@@ -37,10 +37,8 @@ START_SECONDS = 600.0
 """Time after the start of the server at which it first deletes runs."""
 _RETRY_SECONDS = 3600.0
 """Wait after a failure before the next attempt."""
-_MAX_SKEW_SECONDS = 3600.0
-"""Time by which the newest run may be ahead of the clock: machines that share runs differ."""
-_MAX_GAP_SECONDS = 30 * DAY_SECONDS
-"""Time without runs after which a server that was just started does not trust its clock."""
+_MAX_JUMP_SECONDS = 3600.0
+"""Time by which the clock may be set without a loss of trust."""
 
 
 class PurgeQuery(BaseModel):
@@ -83,6 +81,27 @@ class PurgeReport(BaseModel):
     )
 
 
+class ServerClock:
+    """The time of day, and for how long it has gone on without a jump."""
+
+    def __init__(
+        self, now: Callable[[], float] = time.time, uptime: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.now = now
+        self._uptime = uptime
+        """Returns seconds since any fixed moment, which changes of the clock do not affect."""
+        self._begin = uptime()
+        self._offset = now() - self._begin
+
+    def steady_seconds(self) -> float:
+        """Return the seconds since the start, or since the look that found that the clock had jumped."""
+        uptime = self._uptime()
+        before, self._offset = self._offset, self.now() - uptime
+        if abs(self._offset - before) > _MAX_JUMP_SECONDS:
+            self._begin = uptime
+        return uptime - self._begin
+
+
 @dataclass(frozen=True, slots=True)
 class RunRetention:
     """Deletes runs of a server. For one event loop."""
@@ -91,9 +110,7 @@ class RunRetention:
     trail: AuditTrail
     keep_days: float
     """Days after which conversations are deleted; 0 for never."""
-    now: Callable[[], float] = time.time
-    uptime: Callable[[], float] = time.monotonic
-    """Returns seconds since any fixed moment, which changes of the clock do not affect."""
+    clock: ServerClock = field(default_factory=ServerClock)
 
     async def preview(self, query: PurgeQuery) -> PurgeReport:
         """Report what `purge` would delete."""
@@ -103,24 +120,40 @@ class RunRetention:
         )
 
     async def purge(self, query: PurgeQuery) -> PurgeReport:
-        """Delete runs. Runs in progress stay, and conversations that are being continued."""
-        selection = self._selection(query)
-        return self._report(await self.runs.in_thread(lambda: self.runs.history.purge(selection)))
+        """Delete runs. Runs in progress stay, and conversations that are being continued.
+
+        Raises `Refusal` (409) if they are chosen by age, and the clock may be wrong.
+        """
+        selection, steady_seconds = self._selection(query), self.clock.steady_seconds()
+        return self._report(await self.runs.in_thread(lambda: self._purge(query, selection, steady_seconds)))
 
     async def keep_purging(self) -> None:
         """Delete old conversations soon after the start and every day, until it is cancelled."""
-        started = self.uptime()
         pause = START_SECONDS
         while self.keep_days:
             await asyncio.sleep(pause)
             try:
-                await self.runs.in_thread(lambda: self._purge_old(self.uptime() - started))
+                await self.runs.in_thread(lambda: self._purge_old(self.clock.steady_seconds()))
                 pause = DAY_SECONDS
             except (VragError, OSError) as error:
                 log.error("Old runs could not be deleted: %s", error)  # noqa: TRY400 - says it all
                 pause = _RETRY_SECONDS
 
-    def _purge_old(self, uptime: float) -> None:
+    def _purge(self, query: PurgeQuery, selection: RunSelection, steady_seconds: float) -> RunPurge:
+        history = self.runs.history
+        if query.older_than and select_runs(history.store, selection).runs:
+            day = format_minute(self.clock.now() - query.older_than * DAY_SECONDS)
+            gap_hint = (
+                "If the clock is right, delete them when the server has been up for a day, or now with: "
+                f"vrag runs purge --before {day}"
+            )
+            try:
+                check_clock(history.store.stamps(), self.clock.now(), steady_seconds, gap_hint)
+            except RunError as error:
+                raise Refusal(409, error.message, error.hint) from error
+        return history.purge(selection)
+
+    def _purge_old(self, steady_seconds: float) -> None:
         history = self.runs.history
         selection = self._selection(PurgeQuery(older_than=self.keep_days))
         found = select_runs(history.store, selection)
@@ -129,7 +162,10 @@ class RunRetention:
             log.warning("Not deleted, because damaged: %s. Run: %s", number, REPAIR_COMMAND)
         if not found.runs:
             return
-        check_clock(history.store.stamps(), self.now(), uptime)
+        gap_hint = (
+            "If the clock is wrong, set it now: they are deleted when the server has been up for a day."
+        )
+        check_clock(history.store.stamps(), self.clock.now(), steady_seconds, gap_hint)
         entry = AuditEntry(role=SERVER_ROLE, action=AuditAction.PURGE_RUNS)
         with audited_change(self.trail.log, entry) as logged:
             deleted = history.purge(selection)
@@ -138,7 +174,7 @@ class RunRetention:
         log.info("Deleted %s older than %g days (%d bytes).", number, days, deleted.bytes)
 
     def _selection(self, query: PurgeQuery) -> RunSelection:
-        return query.selection(self.now(), lambda: self.runs.continued)
+        return query.selection(self.clock.now(), lambda: self.runs.continued)
 
     def _report(self, purge: RunPurge) -> PurgeReport:
         return PurgeReport(
@@ -151,29 +187,6 @@ class RunRetention:
         )
 
 
-def check_clock(runs: Collection[str], now: float, uptime: float) -> None:
-    """Check that the clock may be right, by the ids of all runs and the time since the server was started.
-
-    Raises `RunError` if the newest run began in the future: the clock is wrong, or was. In the first day of
-    a process, also if the clock is more than 30 days after the newest run. Runs of the last day do not count
-    there: a wrong clock may have dated them.
-    """
-    times = [begun for run in runs if (begun := begin_time(run)) < float("inf")]
-    if (newest := max(times, default=now)) > now + _MAX_SKEW_SECONDS:
-        run = max(run for run in runs if begin_time(run) == newest)
-        message = f"the clock says {_format(now)}, and the run {run} began later."
-        raise RunError(message, "Set the clock; if it is right, delete that run: vrag runs delete.")
-    last = max((begun for begun in times if begun < now - DAY_SECONDS), default=now)
-    if uptime < DAY_SECONDS and now - last > _MAX_GAP_SECONDS:
-        message = f"the clock says {_format(now)}, and the newest run before today began {_format(last)}."
-        hint = "If the clock is wrong, set it now: they are deleted when the server has been up for a day."
-        raise RunError(message, hint)
-
-
-def _format(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
-
-
 def retention_routes(retention: RunRetention) -> APIRouter:
     """Build `GET /retention` and `DELETE /runs`."""
     router = APIRouter(tags=["runs"])
@@ -183,13 +196,14 @@ def retention_routes(retention: RunRetention) -> APIRouter:
         """The runs of all users that `DELETE /runs` would delete with the same parameters."""
         return await retention.preview(query)
 
-    @router.delete("/runs", summary="Delete runs of all users", responses=responses(503, 504))
+    @router.delete("/runs", summary="Delete runs of all users", responses=responses(409, 503, 504))
     async def purge(request: Request, query: Annotated[PurgeQuery, Query()]) -> PurgeReport:
         """Deletes events and pictures from the disk: by age, user or outcome. This cannot be undone.
 
         The age of a conversation is that of its last question. With `owner` or `outcome`, single runs of a
         conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
-        damaged runs, and pinned and shared conversations without `pinned`.
+        damaged runs, and pinned and shared conversations without `pinned`. Nothing is deleted by age (409)
+        while the runs contradict the clock.
         """
         request.state.audit.note(subject=query.owner)
         await request.state.audit.begin()

@@ -152,6 +152,7 @@ function away() {
 /** @param {number} status @param {string} text */
 function problem(status, text) {
   if (status === 401) window.dispatchEvent(new CustomEvent("vrag:signed-out"));
+  if (status === 403) window.dispatchEvent(new CustomEvent("vrag:forbidden"));
   try {
     const { detail, hint } = JSON.parse(text);
     if (typeof detail === "string") return new Problem(status, detail, hint ?? "");

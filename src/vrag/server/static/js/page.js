@@ -12,7 +12,7 @@ import { loadAhead, loadDocuments, loadSetup, loadThread, PartMissing, reloadBut
 import { PastRuns } from "./past-runs.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { copyLink } from "./share.js";
-import { buildSidebar } from "./sidebar.js";
+import { abilityOf, buildSidebar } from "./sidebar.js";
 import { showToolbar } from "./toolbar.js";
 import { Uploads } from "./uploads.js";
 
@@ -40,6 +40,7 @@ export class Page {
   #visit = 0;
   #began = false;
   #isReloading = false;
+  #isCheckingRole = false;
   #chosen = new ChosenDocuments();
   /** Ends what the page listens to. */
   #closed = new AbortController();
@@ -54,6 +55,7 @@ export class Page {
     receiveFiles({ target: () => this.#target(), reason: () => this.offer.no_uploads, take: (files, collection) => this.#take(files, collection), signal });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event), { signal });
+    window.addEventListener("vrag:forbidden", () => this.#checkRole(), { signal });
   }
 
   open() {
@@ -215,6 +217,33 @@ export class Page {
     await new Promise((resolve) => setTimeout(resolve, SETTLE));
     this.#isReloading = false;
     await this.#reload();
+  }
+
+  /** Shows what the user may do now, if the role was changed since it was loaded. Called when the server refused something. */
+  async #checkRole() {
+    if (this.#isCheckingRole) return;
+    this.#isCheckingRole = true;
+    try {
+      const session = await get("/session");
+      if (session.role === this.runs.session.role) return;
+      this.runs.session = session;
+      toast("Your role was changed.", { kind: "danger", hint: `You may now ${abilityOf(session)}.` });
+      this.sidebar.identify();
+      this.runs.refresh();
+      await this.#showOffer();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+    } finally {
+      this.#isCheckingRole = false;
+    }
+  }
+
+  /** Shows what the server offers now; a question that is being typed and ticked documents stay. */
+  async #showOffer() {
+    this.offer = await get("/options");
+    this.#ask?.renew(this.offer);
+    if (this.#documents) await this.#documents.refresh(await get("/collections"));
+    if (this.#setup) this.#show(here());
   }
 
   /** Loads what the server offers again, since its collections changed; what is away now is loaded another time. */

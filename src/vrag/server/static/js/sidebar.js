@@ -13,8 +13,11 @@ const ROOM = window.matchMedia("(min-width: 1100px)");
 /** Room for the viewer as well. */
 const BOTH = window.matchMedia("(min-width: 1500px)");
 
-/** What users may do, by their roles. @type {Record<string, string>} */
+/** @type {Record<string, string>} */
 const MAY = { ask: "ask", upload: "ask and add documents", manage: "ask, add documents and create collections" };
+
+/** What a user may do, by the role. @param {import("./past-runs.js").Session} session */
+export const abilityOf = ({ admin, role }) => (admin ? "administer this server" : (MAY[role ?? ""] ?? "ask"));
 
 /** Time after the last key before the server is asked for what is searched for. */
 const TYPING = 250;
@@ -22,9 +25,9 @@ const TYPING = 250;
 /**
  * @param {HTMLElement} sidebar
  * @param {{runs: import("./past-runs.js").PastRuns, offer: () => any}} how `offer`: what the server offers now.
+ *   `identify` shows again who is signed in.
  */
 export function buildSidebar(sidebar, { runs, offer }) {
-  const { session } = runs;
   /** @type {string | null} */
   let current = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -53,7 +56,7 @@ export function buildSidebar(sidebar, { runs, offer }) {
     filter.toggleAttribute("data-active", isNarrow({ ...view, text: "" }));
     if (runs.fault && runs.shown.length === 0) replace(list, h("p", { class: "sidebar-empty", text: runs.fault }));
     else {
-      const shown = { runs: runs.shown, words: search.value.trim(), narrow: isNarrow(view), current, more: runs.more, offer: offer(), user: session.user };
+      const shown = { runs: runs.shown, words: search.value.trim(), narrow: isNarrow(view), current, more: runs.more, offer: offer(), user: runs.session.user };
       showHistory(list, shown, { loadMore: () => runs.loadOlder(), actions: (talk, button) => openActions(talk, button, runs, draw) });
     }
   };
@@ -62,6 +65,9 @@ export function buildSidebar(sidebar, { runs, offer }) {
     typing = setTimeout(() => runs.show({ text: search.value.trim() }), TYPING);
     draw();
   });
+  const account = h("div", { class: "who grow" });
+  const identify = () => redraw(account, who(runs.session));
+  identify();
   replace(
     sidebar,
     h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand", title: `vrag ${offer().version}` }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide past questions", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
@@ -70,10 +76,11 @@ export function buildSidebar(sidebar, { runs, offer }) {
     filters,
     askers,
     list,
-    h("div", { class: "sidebar-foot" }, links.setup, themeToggle(), session.needed ? who(session) : h("span", { class: "faint size-1 grow", text: `vrag ${offer().version}` })),
+    h("div", { class: "sidebar-foot" }, links.setup, themeToggle(), runs.session.needed ? account : h("span", { class: "faint size-1 grow", text: `vrag ${offer().version}` })),
   );
   drawer();
   return {
+    identify,
     /** @param {string | null} run Id of the run that is open. */
     show(run) {
       current = run;
@@ -95,14 +102,13 @@ export function buildSidebar(sidebar, { runs, offer }) {
 }
 
 /** Who is signed in, and the way out. @param {import("./past-runs.js").Session} session */
-function who({ user, admin, role: name }) {
-  const role = !admin ? `, who may ${MAY[name ?? ""] ?? "ask"}` : user !== "admin" ? ", administrator" : "";
-  return h(
-    "div",
-    { class: "who grow" },
+function who(session) {
+  const { user, admin } = session;
+  const role = !admin ? `, who may ${abilityOf(session)}` : user !== "admin" ? ", administrator" : "";
+  return [
     h("span", { class: "clip", id: "who", title: `Signed in as ${user}${role}` }, icon("user"), h("span", { class: "hidden-text", text: "Signed in as " }), h("span", { class: "clip", dir: "auto", text: user })),
     iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } }),
-  );
+  ];
 }
 
 /** The choice between runs of people and of programs, where there are both. @param {HTMLElement} box @param {import("./past-runs.js").PastRuns} runs */

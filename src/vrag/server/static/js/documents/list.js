@@ -120,7 +120,7 @@ export class DocumentList {
   #drawRows() {
     const flat = isFiltered(this.#state);
     const rows = [...this.#folders, ...this.#rows.slice(0, this.#room)];
-    const markOf = (/** @type {any} */ one) => JSON.stringify(one.documents ? [one.path, one.documents.length] : [one, flat]);
+    const markOf = (/** @type {any} */ one) => JSON.stringify(one.documents ? [one.path, one.documents.length] : [one, flat, this.collection.writable]);
     showList(this.list, rows, markOf, (one) => ("documents" in one ? folderRow(one, () => this.#set({ folder: one.path })) : this.#row(one, flat)));
     const left = this.#rows.length - this.#room;
     this.more.hidden = left <= 0;

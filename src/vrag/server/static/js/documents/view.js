@@ -28,7 +28,7 @@ const BATCH = 1000;
  * @param {import("../uploads.js").Uploads} how.uploads
  * @param {import("../chosen.js").ChosenDocuments} how.chosen
  * @param {() => Promise<void>} how.reload Loads the collections again.
- * @returns {{update: () => void, refresh: (listing: {collections: any[]}) => Promise<void>, target: () => string | null,
+ * @returns {{update: () => void, refresh: (listing: {collections: any[], creatable: boolean, not_creatable?: string | null}) => Promise<void>, target: () => string | null,
  *   follow: (name: string | null, params: URLSearchParams) => boolean}} `follow`: whether the address can be followed here.
  */
 export function showDocuments(root, { name, params, listing, uploads, chosen, reload }) {
@@ -107,11 +107,13 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
     load();
     if (current.readable) attempt(() => uploads.adopt(current.name));
   }
-  const refresh = async (/** @type {{collections: any[]}} */ now) => {
+  const refresh = async (/** @type {typeof listing} */ now) => {
+    listing = now;
     collections = now.collections;
     current = collections.find((one) => one.name === current?.name) ?? current;
     if (list) list.collection = current;
     show();
+    jobs.update();
     if (current) await load();
   };
   const follow = (/** @type {string | null} */ wanted, /** @type {URLSearchParams} */ given) => {
