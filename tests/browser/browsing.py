@@ -45,6 +45,8 @@ KAYAK = "What is the single fare for a kayak?"
 PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 WIDE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 844}
+PATIENCE = 60_000
+"""Milliseconds after which something does not come any more, on a machine that has much else to do."""
 _ALWAYS = threading.Event()
 _ALWAYS.set()
 
@@ -159,7 +161,7 @@ class Visit:
     def of(cls, browser: Browser, address: str, **how: Any) -> Visit:  # noqa: ANN401
         how = {"viewport": WIDE, "reduced_motion": "reduce"} | how
         page = browser.new_context(**how).new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         visit = cls(page, "{0.scheme}://{0.netloc}".format(urlsplit(address)))
         page.on("console", visit._console)
         page.on("dialog", visit._dialog)
@@ -213,6 +215,28 @@ _SPOT = """([leaf, at]) => {
   const x = (side) => (side - image.left) / image.width, y = (side) => (side - image.top) / image.height;
   return [image.width, image.height, x(box.left), y(box.top), x(box.right), y(box.bottom)];
 }"""
+
+
+def ask_by_key(page: Page, question: str) -> None:
+    """Asks by Enter, which does nothing while a question is being answered."""
+    page.locator("#ask-box").fill(question)
+    expect(page.locator("#ask-button")).to_be_enabled()
+    page.locator("#ask-box").press("Enter")
+
+
+def new_question(page: Page) -> None:
+    """Goes to the first page; the question box of a conversation is gone then."""
+    page.locator("#new-question").click()
+    expect(page.locator(".ask #ask-box")).to_be_visible()
+
+
+def until(page: Page, condition: str) -> None:
+    """Waits for an expression to hold. The page's policy lets nothing wait for it there."""
+    for _ in range(400):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(condition)
 
 
 def current_leaf(page: Page) -> Locator:
