@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from browsing import Desk, Opener, Visit, collection_at, served
+from browsing import PATIENCE, Desk, Opener, Visit, collection_at, served
 from chromium import CHROMIUM
 from filelock import FileLock
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from vrag.samples import corpus_dir
 from vrag.server.options import ServerOptions
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")  # longer would leave its event loop to the tests of other folders

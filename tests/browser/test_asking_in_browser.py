@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from browsing import KAYAK, PASSENGERS, Answers, check_spot
+from browsing import KAYAK, PASSENGERS, Answers, ask_by_key, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     import pytest
     from browsing import Desk, Opener
+    from playwright.sync_api import Route
 
     from vrag.agent.agent import Agent
     from vrag.server.runs.schema import AgentSelection
@@ -27,6 +28,23 @@ def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
     expect(page).to_have_url(re.compile(r"#/runs/[0-9a-f-]+$"))
     expect(page.locator("#past-runs")).to_contain_text(KAYAK)
     expect(page.locator("#meter")).to_be_visible()
+
+
+def test_a_suggested_question_stays_as_it_is_when_more_have_been_made(desk: Desk, visit: Opener) -> None:
+    page = visit(f"{desk.address}/healthz").page  # of the same origin: the page comes when its routes are set
+    made = ["How deep is it?"]
+
+    def answer(route: Route) -> None:
+        questions = [{"text": text, "document": "", "name": "a.md"} for text in made]
+        route.fulfill(json={"questions": questions, "pending": len(made) == 1})
+        made[1:] = ["How wide is it?"]
+
+    page.route("**/questions?*", answer)
+    page.goto(desk.address)
+    first = page.get_by_role("button", name=made[0])
+    first.evaluate("(button) => { button.kept = true; }")
+    expect(page.get_by_role("button", name="How wide is it?")).to_be_visible()
+    assert first.evaluate("(button) => button.kept")
 
 
 def test_what_is_not_known_about_a_model_stands_under_the_question(
@@ -113,9 +131,7 @@ def test_a_follow_up_knows_the_conversation(desk: Desk, visit: Opener) -> None:
     opened.ask("How many passengers?", model="scripted")
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("48,200")
-    page.locator("#ask-box").fill("And in 2023?")
-    expect(page.locator("#ask-button")).to_be_enabled()
-    page.locator("#ask-box").press("Enter")
+    ask_by_key(page, "And in 2023?")
     expect(page.get_by_role("heading", name="And in 2023?")).to_be_visible()
     expect(page.locator("#answer-text")).to_contain_text("48,200")
     newest = desk.answers.store.ids()[0]

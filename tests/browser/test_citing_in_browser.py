@@ -83,6 +83,7 @@ def test_text_sources_evidence_and_copy_have_the_numbers_of_the_run(
     markers = page.locator("#answer-text .marker")
     expect(markers).to_have_count(len(wanted.markers))
     assert words_of(page.locator("#answer-text")) == run.result.marked_answer.text.replace("**", "")
+    expect(page.locator("#evidence-panel [data-evidence]")).to_have_count(len(wanted.places))
     cards = page.locator("#evidence-panel [data-evidence]").all()
     shown = [
         (int(card.locator(".number").inner_text()), words_of(card.locator(".evidence-where")))
@@ -94,6 +95,7 @@ def test_text_sources_evidence_and_copy_have_the_numbers_of_the_run(
         assert document in words
         assert words.endswith(f"p. {page_number}")
     page.locator(".copy-answer").click()
+    expect(page.locator(".toast")).to_contain_text("The answer was copied.")
     copied = page.evaluate("navigator.clipboard.readText()")
     answer, _, sources = copied.partition("\n\n")
     assert answer == run.result.marked_answer.text

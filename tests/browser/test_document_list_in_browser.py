@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import KAYAK, check_no_sideways, collection_at, served
+from browsing import KAYAK, ask_by_key, check_no_sideways, collection_at, served
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from playwright.sync_api import expect
 
@@ -49,8 +49,9 @@ def filed(nested: Path, tmp_path: Path) -> Generator[Desk]:
         yield desk
 
 
-def names(page: Page) -> list[str]:
-    return page.locator(".held-row .held-name > span:first-child").all_inner_texts()
+def check_names(page: Page, *names: str) -> None:
+    """The list comes to show these folders and documents, in this order."""
+    expect(page.locator(".held-row .held-name > span:first-child")).to_have_text(names)
 
 
 def opened(desk: Desk, visit: Opener, query: str = "") -> Page:
@@ -66,17 +67,17 @@ def tick(page: Page, *names: str) -> None:
 
 def test_folders_are_walked_and_the_address_says_where_one_is(filed: Desk, visit: Opener) -> None:
     page = opened(filed, visit)
-    assert names(page) == ["2024", "guides", "letter-1974.pdf", "torn.pdf"]
+    check_names(page, "2024", "guides", "letter-1974.pdf", "torn.pdf")
     page.get_by_role("button", name="2024", exact=True).click()
-    assert names(page) == ["q1", "guillemot-slides.pdf", "note 0.md", "note 1.md", "note 2.md", "note 3.md"]
+    check_names(page, "q1", "guillemot-slides.pdf", "note 0.md", "note 1.md", "note 2.md", "note 3.md")
     page.get_by_role("button", name="q1", exact=True).click()
-    assert names(page) == ["annual-report-2024.pdf", "notes-for-crews.md"]
+    check_names(page, "annual-report-2024.pdf", "notes-for-crews.md")
     expect(page).to_have_url(re.compile("folder=2024%2Fq1"))
     page.reload()
     expect(page.locator(".crumbs")).to_contain_text("q1")
-    assert names(page) == ["annual-report-2024.pdf", "notes-for-crews.md"]
+    check_names(page, "annual-report-2024.pdf", "notes-for-crews.md")
     page.locator(".crumbs").get_by_role("button", name="harbour").click()
-    assert names(page) == ["2024", "guides", "letter-1974.pdf", "torn.pdf"]
+    check_names(page, "2024", "guides", "letter-1974.pdf", "torn.pdf")
 
 
 def test_documents_show_their_first_page_and_how_much_they_hold(filed: Desk, visit: Opener) -> None:
@@ -94,19 +95,21 @@ def test_documents_show_their_first_page_and_how_much_they_hold(filed: Desk, vis
 def test_they_are_sorted_filtered_and_shown_as_a_grid_as_the_address_says(filed: Desk, visit: Opener) -> None:
     page = opened(filed, visit)
     page.locator("#filter-type").select_option("PDF")
-    assert names(page) == [
+    by_name = (
         "annual-report-2024.pdf",
         "guillemot-slides.pdf",
         "letter-1974.pdf",
         "passenger-guide-zh.pdf",
         "torn.pdf",
-    ]
+    )
+    check_names(page, *by_name)
     page.locator("#sort-documents").select_option("pages")
-    assert names(page)[2:] == ["passenger-guide-zh.pdf", "letter-1974.pdf", "torn.pdf"]
+    by_pages = (*by_name[:2], "passenger-guide-zh.pdf", "letter-1974.pdf", "torn.pdf")
+    check_names(page, *by_pages)
     page.locator("#sort-direction").click()
-    assert names(page)[0] == "torn.pdf"
+    check_names(page, *reversed(by_pages))
     page.locator("#filter-status").select_option("failed")
-    assert names(page) == ["torn.pdf"]
+    check_names(page, "torn.pdf")
     expect(page.locator(".held-row")).to_contain_text("damaged")
     page.locator("#filter-type").select_option("")
     page.locator("#filter-status").select_option("")
@@ -115,7 +118,7 @@ def test_they_are_sorted_filtered_and_shown_as_a_grid_as_the_address_says(filed:
     page.reload()
     expect(page.locator(".held")).to_have_attribute("data-view", "grid")
     expect(page.locator("#filter-documents")).to_have_value("note 1.md")
-    assert names(page) == ["note 1.md"]
+    check_names(page, "note 1.md")
     check_no_sideways(page)
 
 
@@ -145,8 +148,7 @@ def test_chosen_documents_alone_are_asked_also_in_the_follow_up(filed: Desk, vis
     expect(page.locator("#chosen")).to_contain_text("Only 8 documents:")
     page.get_by_role("button", name="Leave out letter-1974.pdf").click()
     expect(page.locator("#chosen")).to_contain_text("Only 7 documents:")
-    page.locator("#ask-box").fill("How deep is the volcano of Reykholt?")
-    page.locator("#ask-box").press("Enter")
+    ask_by_key(page, "How deep is the volcano of Reykholt?")
     answer = page.locator("[aria-label='Answer']").last
     expect(answer).to_contain_text("Only 7 chosen documents were searched.")
     expect(page.locator(".only-documents")).to_contain_text("and 4 more")
@@ -156,8 +158,7 @@ def test_chosen_documents_alone_are_asked_also_in_the_follow_up(filed: Desk, vis
     expect(page.get_by_role("button", name="Leave out annual-report-2024.pdf")).to_be_visible()
     page.locator("#clear-chosen").click()
     expect(page.locator("#chosen")).to_be_hidden()
-    page.locator("#ask-box").fill(KAYAK)
-    page.locator("#ask-box").press("Enter")
+    ask_by_key(page, KAYAK)
     expect(page.locator("[data-citation='1']").last).to_contain_text("price-board.jpg")
     page.locator("#new-question").click()
     expect(page.locator("#chosen")).to_be_hidden()
@@ -171,8 +172,9 @@ def test_one_document_is_asked_from_its_row_with_questions_that_it_answers(
     expect(page.locator("#chosen")).to_contain_text("price-board.jpg")
     question = page.locator(".example").first
     expect(question).to_contain_text("?")
-    question.click()
-    assert page.locator("#ask-box").input_value() == question.inner_text()
+    words = question.inner_text()
+    page.get_by_role("button", name=words, exact=True).click()
+    expect(page.locator("#ask-box")).to_have_value(words)
     page.locator("#ask-button").click()
     expect(page.locator("[data-citation='1']")).to_contain_text("price-board.jpg")
 
@@ -250,9 +252,9 @@ def test_a_folder_keeps_its_folders_and_leaves_out_what_cannot_be_read(
     page.locator("#upload-folder-files").set_input_files(tmp_path / "trip")
     expect(page.locator(".toast")).to_contain_text("1 file skipped: the file type is not supported.")
     page.get_by_role("button", name="trip", exact=True).click()
-    assert names(page) == ["2023", "2024"]
+    check_names(page, "2023", "2024")
     page.get_by_role("button", name="2024", exact=True).click()
-    assert names(page) == ["plan.md"]
+    check_names(page, "plan.md")
 
 
 def test_types_that_need_software_are_refused_by_the_page(

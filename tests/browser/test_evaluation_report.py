@@ -69,7 +69,7 @@ def test_cases_are_filtered_and_searched_and_the_address_keeps_it(tmp_path: Path
     page.get_by_role("button", name="Wrong 1").click()
     rows(page, 1)
     expect(page.locator(".case")).to_contain_text("At noon")
-    assert page.url.endswith("#/outcome=wrong")
+    expect(page).to_have_url(re.compile("#/outcome=wrong$"))
     page.get_by_role("button", name="All 5").click()
     page.locator("#list").get_by_label("Document type").select_option("Plan")
     rows(page, 1)
@@ -77,6 +77,7 @@ def test_cases_are_filtered_and_searched_and_the_address_keeps_it(tmp_path: Path
     page.get_by_label("Search the cases").fill("could not be REACHED")
     rows(page, 1)
     expect(page.locator(".case .badge")).to_have_text("Unjudged")
+    expect(page).to_have_url(re.compile("#/.*q=could"))
     again = visit(page.url).page
     rows(again, 1)
     expect(again.get_by_label("Search the cases")).to_have_value("could not be REACHED")
@@ -95,6 +96,7 @@ def test_a_case_opens_with_its_steps_and_rectangles_where_they_belong(tmp_path: 
     found = page.evaluate(_BOXES)
     for sides, wanted in zip(found, (FOUND, GOLD), strict=True):
         assert sides == pytest.approx(wanted, abs=0.015)
+    expect(page).to_have_url(re.compile("#/.*case="))
     opened = page.url
     detail.get_by_role("button", name="Enlarge").click()
     expect(page.locator("dialog[open] img")).to_be_visible()

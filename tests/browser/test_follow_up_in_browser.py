@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from browsing import KAYAK, PASSENGERS, check_page_shown
+from browsing import KAYAK, PASSENGERS, check_page_shown, new_question
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 
@@ -46,7 +46,7 @@ def test_a_follow_up_is_asked_as_its_run_was_and_a_new_question_as_was_chosen(
     assert _chosen(page)["agent"] == "vimrag"
     page.locator("#choice-agent").select_option("vrag")  # for this conversation alone
     assert page.evaluate("localStorage.getItem('vrag.options')") == kept
-    page.locator("#new-question").click()
+    new_question(page)
     assert _chosen(page) == {"agent": "vrag", "model": "", "collection": "samples"}
 
 

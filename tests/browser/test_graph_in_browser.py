@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import KAYAK, NARROW, WIDE, check_no_sideways
+from browsing import KAYAK, NARROW, WIDE, check_no_sideways, until
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
 
@@ -184,6 +184,7 @@ def test_on_a_phone_its_nodes_stand_below_each_other_and_can_be_read(
 def test_fingers_move_it_and_change_its_size(desk: Desk, visit: Opener) -> None:
     page = shown(visit, desk, graph_run(desk), viewport=NARROW, has_touch=True)
     page.get_by_role("button", name="Full screen").tap()
+    expect(page.locator(".graph-screen")).to_be_visible()
     page.wait_for_function(INSIDE)
     scale = "document.querySelector('.graph-drawing > g').transform.baseVal.consolidate().matrix.a"
     before = page.evaluate(scale)
@@ -196,4 +197,4 @@ def test_fingers_move_it_and_change_its_size(desk: Desk, visit: Opener) -> None:
     ):
         at = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
-    page.wait_for_function(f"{scale} > {before} * 1.5")
+    until(page, f"{scale} > {before} * 1.5")

@@ -43,6 +43,17 @@ def test_a_conversation_is_renamed_in_its_place(desk: Desk, visit: Opener) -> No
     expect(entry).to_contain_text(KAYAK[:20])
 
 
+def test_an_entry_stays_as_it_is_while_others_come(desk: Desk, visit: Opener) -> None:
+    desk.run(KAYAK)
+    page = visit(desk.address).page
+    entry = page.locator(".entry")
+    entry.evaluate("(link) => { link.kept = true; }")
+    desk.run(PASSENGERS)
+    page.evaluate("window.dispatchEvent(new Event('vrag:run'))")  # as when a run ends
+    expect(entry).to_have_count(2)
+    assert entry.last.evaluate("(link) => link.kept")
+
+
 def test_what_is_pinned_stands_on_top_however_old(desk: Desk, visit: Opener) -> None:
     old = desk.run(KAYAK)
     for number in range(2):

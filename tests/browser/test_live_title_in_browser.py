@@ -16,12 +16,8 @@ QUESTION = "How many passengers travelled on the line from Orla to Saltby in 202
 COVERED = """async () => {
   const thread = document.querySelector(".thread"), question = thread.querySelector("h1.question");
   const title = document.querySelector(".toolbar-title"), covered = [];
-  let seen = 0;
-  for (let top = thread.scrollHeight; top >= 0; top -= 12) {
-    thread.scrollTop = top;
-    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
-    const frame = thread.getBoundingClientRect();
-    const range = document.createRange();
+  const look = () => {
+    const frame = thread.getBoundingClientRect(), range = document.createRange(), faults = [];
     range.selectNodeContents(question);
     let visible = 0;
     for (const line of range.getClientRects()) {
@@ -29,12 +25,23 @@ COVERED = """async () => {
       if (y < frame.top || y > frame.bottom) continue;
       visible += 1;
       const there = document.elementFromPoint(line.left + line.width / 2, y);
-      if (!question.contains(there)) covered.push(`${top}: ${there?.outerHTML.slice(0, 80)}`);
+      if (!question.contains(there)) faults.push(there?.outerHTML.slice(0, 80));
     }
-    seen += visible > 0;
     const told = getComputedStyle(title).visibility === "visible";
     const above = question.getBoundingClientRect().bottom < frame.top;
-    if (above && !told) covered.push(`${top}: told nowhere`);
+    if (above && !told) faults.push("told nowhere");
+    return { faults, visible };
+  };
+  let seen = 0;
+  for (let top = thread.scrollHeight; top >= 0; top -= 12) {
+    thread.scrollTop = top;
+    let found = { faults: ["not looked yet"], visible: 0 };
+    for (let frame = 0; frame < 30 && found.faults.length > 0; frame++) { // the title follows later
+      await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+      found = look();
+    }
+    covered.push(...found.faults.map((fault) => `${top}: ${fault}`));
+    seen += found.visible > 0;
   }
   return [covered, seen, thread.scrollHeight > thread.clientHeight + question.offsetHeight];
 }"""

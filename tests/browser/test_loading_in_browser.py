@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,6 +52,18 @@ def _held(page: Page, address: str) -> Generator[None]:
     yield
     for route in routes:
         route.continue_()
+
+
+def _open_whole(page: Page, address: str) -> None:
+    """Open the page, and wait for the parts of it that are loaded ahead."""
+    with ExitStack() as parts:
+        for part in ("run-thread", "viewer-viewer", "documents-view", "setup-setup"):
+            parts.enter_context(page.expect_request_finished(partial(_is_part, part)))
+        page.goto(address)
+
+
+def _is_part(part: str, request: Request) -> bool:
+    return request.url.endswith(f"/{part}.js")
 
 
 @pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW], ids=["wide", "middle", "narrow"])
@@ -104,7 +117,8 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
     asked: Counter[str] = Counter()
 
     def note(request: Request) -> None:
-        asked[re.sub(r"\w{16}/", "", request.url.removeprefix(desk.address))] += 1
+        if "/questions?" not in request.url:  # these are asked for until they have been made
+            asked[re.sub(r"\w{16}/", "", request.url.removeprefix(desk.address))] += 1
 
     page.on("request", note)
     page.goto(desk.address)
@@ -118,9 +132,9 @@ def test_each_part_is_asked_for_once(desk: Desk, visit: Opener) -> None:
 
 
 def test_a_browser_keeps_the_files_until_there_is_another_version(desk: Desk, visit: Opener) -> None:
-    page = visit(desk.address).page
+    page = _blank(desk, visit)
+    _open_whole(page, desk.address)
     expect(page.locator("#holds button").first).to_be_visible()
-    page.wait_for_load_state("networkidle")
     page.goto("about:blank")
     with page.expect_response(f"{desk.address}/") as shell:
         page.goto(desk.address)
@@ -209,14 +223,7 @@ def test_parts_are_loaded_ahead_when_there_is_nothing_else_to_do(desk: Desk, vis
     opened = visit(f"{desk.address}/healthz")
     opened.expected.append("DISCONNECTED")
     page = opened.page
-    with (
-        page.expect_response("**/run-thread.js"),
-        page.expect_response("**/viewer-viewer.js"),
-        page.expect_response("**/documents-view.js"),
-        page.expect_response("**/setup-setup.js"),
-    ):
-        page.goto(desk.address)
-    page.wait_for_load_state("networkidle")
+    _open_whole(page, desk.address)
     page.context.set_offline(True)  # as if the server were another one now
     page.get_by_role("link", name="Settings").click()
     expect(page.get_by_text("The server does not answer.").first).to_be_visible()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from browsing import KAYAK, served
+from browsing import KAYAK, ask_by_key, new_question, served
 from dated_runs import DatedRuns
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
@@ -96,9 +96,8 @@ def test_who_may_only_ask_is_offered_nothing_else_and_learns_why(roles: Roles, v
     expect(page.locator("#setup-current")).to_be_visible()
     for missing in ("#purge", "#setup-found", "input[value='all']"):
         expect(page.locator(missing)).to_have_count(0)
-    page.locator("#new-question").click()
-    page.locator("#ask-box").fill(KAYAK)
-    page.locator("#ask-box").press("Enter")
+    new_question(page)
+    ask_by_key(page, KAYAK)
     expect(page.locator("#answer-text").last).to_contain_text("4.20")
 
 

@@ -56,9 +56,12 @@ class Feed:
         self.page.evaluate("(event) => source.onmessage({data: JSON.stringify(event)})", base | fields)
 
     def write(self, text: str, step: int = 1, size: int = 5) -> None:
-        """Writes an answer, some characters at a time."""
+        """Writes an answer, some characters at a time; all of it is drawn then."""
         for at in range(0, len(text), size):
             self.send("answer_delta", step, text=text[at : at + size])
+        self.page.evaluate(
+            "() => new Promise(requestAnimationFrame)"
+        )  # after the one in which the page draws
 
     def cite(self, text: str, words: str, *numbers: int) -> list[dict[str, Any]]:
         """Cites evidence at some words of a draft; the citations."""

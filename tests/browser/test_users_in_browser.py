@@ -57,9 +57,11 @@ def office(place: Path, tmp_path: Path) -> Generator[Office]:
 
 
 def asked(opened: Visit, question: str) -> str:
-    """Asks, and waits for the answer; the address of the run."""
+    """Asks, and waits for the answer; the address of the run. Its entry is not drawn anew then."""
     opened.ask(question)
     expect(opened.page.locator("#answer-text").last).to_be_visible()
+    expect(opened.page.locator(".entry[aria-current]")).to_have_attribute("data-state", "answered")
+    expect(opened.page).to_have_url(re.compile("#/runs/"))
     return opened.page.url
 
 
@@ -107,7 +109,8 @@ def test_a_link_offers_to_share_and_opens_for_others_until_that_ends(office: Off
     bob.page.locator("#ask-box").fill("And for two days?")
     expect(bob.page.locator("#ask-button")).to_be_disabled()
     expect(bob.page.locator("#ask-button")).to_have_attribute("title", re.compile("Another user"))
-    alice.page.get_by_role("button", name="Stop sharing").click()
+    alice.page.locator("#share").click()  # what was told before has gone by now, or stands above
+    alice.page.get_by_role("button", name="Stop sharing").last.click()
     expect(alice.page.locator("#toasts")).to_contain_text("Not shared any more")
     expect(alice.page.locator(".entry")).not_to_contain_text("shared")
     bob.page.reload()

@@ -9,10 +9,10 @@ Object.assign(globalThis, { window: new EventTarget() });
 Object.assign(document, { addEventListener() {}, hidden: false });
 globalThis.setTimeout = ((wait) => (call, pause) => wait(call, Math.min(pause, 5)))(globalThis.setTimeout);
 
-/** Answers of the server by path: a status, or an object. */
+/** Answers of the server by path: a status, an object, or a promise of one. */
 let answers = {};
 globalThis.fetch = async (path) => {
-  const answer = answers[path.split("?")[0]] ?? 404;
+  const answer = await (answers[path.split("?")[0]] ?? 404);
   if (answer === 0) throw new TypeError("no answer");
   return typeof answer === "number" ? new Response("{}", { status: answer }) : Response.json(answer);
 };
@@ -46,6 +46,24 @@ test("a run that the list brings is not asked for by itself", async () => {
   await runs.refresh();
   runs.stop();
   assert.equal(runs.find("a").state, "finished");
+});
+
+test("a list that was asked for before a change does not undo it", async () => {
+  const [before, after] = ["Fares", "Prices"].map((title) => run("a", { state: "finished", title }));
+  const changes = { Prices: (runs) => runs.change("a", { title: "Prices" }), nothing: (runs) => runs.remove(before) };
+  for (const [title, change] of Object.entries(changes)) {
+    let arrive;
+    answers = { "/runs": new Promise((resolve) => (arrive = resolve)) };
+    const runs = new PastRuns(SESSION, { changed() {}, away() {} });
+    runs.put(before);
+    const refreshed = runs.refresh();
+    answers = { "/runs": { ...LIST, runs: title === "Prices" ? [after] : [] }, "/runs/a": after };
+    await change(runs);
+    arrive({ ...LIST, runs: [before] });
+    await refreshed;
+    runs.stop();
+    assert.equal(runs.find("a")?.title ?? "nothing", title);
+  }
 });
 
 const job = (id, state) => ({ id, file: id, collection: "x", state, size: 1, done: 0, total: null, message: "", problems: [] });

@@ -36,13 +36,14 @@ function rename(talk, runs, drawAgain) {
   const row = document.querySelector(`[data-session="${CSS.escape(talk.session)}"] .entry-row`);
   if (!row) return;
   const field = /** @type {HTMLInputElement} */ (h("input", { id: "rename", maxlength: 200, dir: "auto", value: talk.title.slice(0, 200), "aria-label": "Title of the conversation" }));
+  const before = [...row.children];
   let over = false;
   const end = async (/** @type {boolean} */ keep) => {
     if (over) return;
     over = true;
     const title = field.value.trim();
     const hadFocus = document.activeElement === field;
-    field.remove();
+    row.replaceChildren(...before);
     if (keep && title !== talk.title) await attempt(() => runs.change(talk.runs[0].id, { title }));
     drawAgain();
     if (hadFocus) document.getElementById(`more-${talk.session}`)?.focus();

@@ -60,11 +60,16 @@ export function replace(parent, ...children) {
  * @returns {E}
  */
 export function redraw(parent, ...children) {
+  keepFocus(parent, () => replace(parent, ...children));
+  return parent;
+}
+
+/** Draws something: what has the focus there has it afterwards. @param {Element} parent @param {() => void} draw */
+export function keepFocus(parent, draw) {
   const active = document.activeElement;
   const mark = active && parent.contains(active) ? selectorOf(active) : "";
-  replace(parent, ...children);
-  if (mark) /** @type {HTMLElement | null} */ (parent.querySelector(mark))?.focus({ preventScroll: true });
-  return parent;
+  draw();
+  if (mark && document.activeElement !== active) /** @type {HTMLElement | null} */ (parent.querySelector(mark))?.focus({ preventScroll: true });
 }
 
 /** @param {Element} element */

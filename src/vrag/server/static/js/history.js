@@ -1,6 +1,6 @@
 /** Past runs: grouped by conversation and day, newest first, with the outcome of each. */
 
-import { h, icon, iconButton, redraw } from "./dom.js";
+import { h, icon, iconButton, keepFocus, showList } from "./dom.js";
 import { clock, count } from "./format.js";
 import { runHash } from "./router.js";
 import { OFFLINE, NOT_FOUND } from "./run/wording.js";
@@ -159,18 +159,28 @@ export function runFacts(run, { agents, collections }, user) {
  */
 
 /**
- * Shows the list of past runs.
+ * Shows the list of past runs. Entries that show the same as before stay, so that no click is lost.
  * @param {HTMLElement} list
  * @param {Shown} shown
  * @param {{loadMore: () => void, actions: (talk: Conversation, button: HTMLElement) => void}} calls `actions` shows what can be done.
  */
 export function showHistory(list, shown, { loadMore, actions }) {
-  const talks = matching(conversations(shown.runs), shown.words);
-  const groups = byDay(talks, new Date()).map(([day, own]) =>
-    h("section", { class: "day" }, h("h2", { text: day }), h("ul", own.map((talk) => conversation(talk, shown, actions)))),
-  );
-  const older = shown.more && h("button", { type: "button", id: "older", class: "quiet", text: "Older questions", on: { click: loadMore } });
-  redraw(list, groups.length > 0 ? groups : nothing(shown), older);
+  const days = byDay(matching(conversations(shown.runs), shown.words), new Date());
+  const older = () => h("button", { type: "button", id: "older", class: "quiet", text: "Older questions", on: { click: loadMore } });
+  /** @type {[string, () => HTMLElement][]} */
+  const parts = days.map(([day]) => [day, () => h("section", { class: "day" }, h("h2", { text: day }), h("ul"))]);
+  if (days.length === 0) parts.push([JSON.stringify([shown.words, shown.narrow, shown.more]), () => nothing(shown)]);
+  if (shown.more) parts.push(["older", older]);
+  keepFocus(list, () => {
+    showList(list, parts, ([mark]) => mark, ([, build]) => build());
+    days.forEach(([, talks], at) => showList(/** @type {Element} */ (list.children[at].lastElementChild), talks, (talk) => lookOf(talk, shown), (talk) => conversation(talk, shown, actions)));
+  });
+}
+
+/** All that the entry of a conversation shows and does. @param {Conversation} talk @param {Shown} shown */
+function lookOf({ session, title, runs }, { current, offer, user }) {
+  const open = runs.some((run) => run.id === current) && current;
+  return JSON.stringify([session, title, open, runs.map((run) => [run.id, run.question, run.pinned, run.shared, outcome(run), runFacts(run, offer, user)])]);
 }
 
 /** @param {Shown} shown */

@@ -25,6 +25,8 @@ export class PastRuns {
   /** The `before` of the next older ones. */
   #next = "";
   #begun = false;
+  /** Counts the changes that were made here: what was asked for before one of them may not know it. */
+  #changes = 0;
   #stopped = false;
   #lost = false;
 
@@ -131,6 +133,7 @@ export class PastRuns {
    */
   async change(id, changes) {
     const { session, title, pinned, shared } = await patch(`/runs/${encodeURIComponent(id)}`, changes);
+    this.#changes++;
     for (const run of this.turns(session)) this.#known.set(run.id, { ...run, title, pinned, shared });
     this.changed();
   }
@@ -142,6 +145,7 @@ export class PastRuns {
     } catch (error) {
       if (!(error instanceof Problem && error.status === 404)) throw error; // gone already
     }
+    this.#changes++;
     for (const { id } of this.turns(run.session)) this.#known.delete(id);
     this.changed();
     this.refresh();
@@ -156,7 +160,7 @@ export class PastRuns {
   async #load(path, loaded) {
     try {
       const before = this.#look();
-      const answer = await get(path);
+      const answer = await this.#get(path);
       this.fault = "";
       for (const run of answer.runs) this.#known.set(run.id, run);
       loaded(answer);
@@ -172,11 +176,20 @@ export class PastRuns {
     }
   }
 
+  /** Asks again where something was changed here meanwhile. @param {string} path */
+  async #get(path) {
+    for (;;) {
+      const changes = this.#changes;
+      const answer = await get(path);
+      if (changes === this.#changes) return answer;
+    }
+  }
+
   /** @param {string} id Of one that no list brought; what the server no longer has is forgotten. */
   async #loadOne(id) {
     const before = this.#look();
     try {
-      const run = await get(`/runs/${encodeURIComponent(id)}`);
+      const run = await this.#get(`/runs/${encodeURIComponent(id)}`);
       if (this.#known.has(id)) this.#known.set(id, run); // it may have been deleted meanwhile
     } catch (error) {
       if (!(error instanceof Problem)) throw error;

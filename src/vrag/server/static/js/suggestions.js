@@ -1,7 +1,7 @@
 /** Suggested questions under the question box: of the chosen documents, or of the collection that is asked. */
 
 import { get, Problem } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, showList } from "./dom.js";
 import { plainName } from "./file-names.js";
 
 const FEW = 6;
@@ -31,7 +31,8 @@ export function suggestions({ examples, fill }) {
     const mark = JSON.stringify(found);
     if (mark === shown) return;
     shown = mark;
-    replace(list, found.slice(0, FEW).map((one) => h("li", h("button", { type: "button", class: "example", on: { click: () => fill(one.text) } }, h("span", { dir: "auto", text: one.text }), named && one.name !== "" && h("span", { class: "example-of clip faint size-1", dir: "auto", text: plainName(one) })))));
+    const markOf = (/** @type {Suggestion} */ one) => JSON.stringify([one, named]);
+    showList(list, found.slice(0, FEW), markOf, (one) => h("li", h("button", { type: "button", class: "example", on: { click: () => fill(one.text) } }, h("span", { dir: "auto", text: one.text }), named && one.name !== "" && h("span", { class: "example-of clip faint size-1", dir: "auto", text: plainName(one) }))));
   };
   const load = async (/** @type {string[]} */ addresses, /** @type {boolean} */ named, /** @type {Suggestion[]} */ before, /** @type {() => void} */ drawn) => {
     const now = ++visit;

@@ -75,22 +75,23 @@ export function showSetup(root, { offer, reload }) {
   };
 
   const changed = async (/** @type {any} */ state) => {
+    await reload(); // before it is told: a question that is asked then is asked with it
+    if (closed) return;
     show(state);
-    await reload();
-    if (!closed) showDefaults();
+    showDefaults();
   };
 
   const saved = async (/** @type {any} */ state, /** @type {string} */ model) => {
     followChosenModel();
-    toast(`Saved. ${model} answers new questions.`, { kind: "ok" });
     await changed(state);
+    toast(`Saved. ${model} answers new questions.`, { kind: "ok" });
   };
 
   const remove = async (/** @type {"session" | "all"} */ scope) => {
     await attempt(async () => {
       const state = await del(`/setup?scope=${scope}`);
-      announce("Removed");
       await changed(state);
+      announce("Removed");
     });
   };
 
