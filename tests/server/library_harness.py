@@ -15,7 +15,7 @@ from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
 from vrag.errors import CollectionBusy
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.index.collection import Collection
-from vrag.server.app import create_app
+from vrag.server.app import add_routes, create_app
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
 from vrag.server.http.background import ItemThreadPool
@@ -277,7 +277,7 @@ def app_of(shelf: CollectionRegistry, library: CollectionService, options: Serve
     """Search, items and the library of a shelf."""
     app = create_app(shelf, options, files=shelf, corpora=lambda: shelf.names)
     desks = ItemThreadPool(options, ServerMetrics())
-    app.include_router(collection_routes(library, desks, options))
+    add_routes(app, collection_routes(library, desks, options))
     inner = app.router.lifespan_context
 
     @asynccontextmanager

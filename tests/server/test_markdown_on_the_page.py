@@ -226,9 +226,9 @@ def test_answers_are_read_alike(scripts: Path, text: str) -> None:
     assert shown == read_by_the_library(text)
 
 
-@given(st.lists(TEXT.filter(_is_comparable), min_size=200, max_size=200))
+@given(st.lists(TEXT.filter(_is_comparable), min_size=25, max_size=25))  # of more, most lists are too long
 @settings(
-    max_examples=2,  # the first is the simplest one: empty texts
+    max_examples=9,  # the first is the simplest one: empty texts
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # each of its many texts is small

@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 from server_harness import ask
 
+from vrag.server.app import add_routes
 from vrag.server.http import errors
 from vrag.server.http.compression import JsonCompression, accepts_gzip
 from vrag.server.page_files import SHELL_POLICY, STATIC, PageFiles, page_routes
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def app(page: PageFiles) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     errors.register(app)
-    app.include_router(page_routes(page))
+    add_routes(app, page_routes(page))
     return app
 
 

@@ -115,15 +115,15 @@ def create_app(
     )
     app.state.metrics, app.state.stopping = metrics, None
     errors.register(app)
-    app.include_router(search_routes(batcher, options, corpora))
-    app.include_router(item_routes(searcher, files, item_threads))
-    app.include_router(item_text_routes(searcher, item_threads))
-    app.include_router(status_routes(searcher, corpora, item_threads, metrics))
-    app.include_router(session_routes(sessions, options))
+    add_routes(app, search_routes(batcher, options, corpora))
+    add_routes(app, item_routes(searcher, files, item_threads))
+    add_routes(app, item_text_routes(searcher, item_threads))
+    add_routes(app, status_routes(searcher, corpora, item_threads, metrics))
+    add_routes(app, session_routes(sessions, options))
     if service is not None:
         lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions, trail)
     app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
-    app.include_router(reference_routes(app.openapi))
+    add_routes(app, reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(AuditMiddleware, options=options, trail=trail)
@@ -156,18 +156,18 @@ def _add_service(
     parts: list[CollectionService | RunManager | Threads] = [collections, runs]
     if service.setup and choices:
         setup = SetupService(service.setup, choices, sessions, options, runs, collections)
-        app.include_router(setup_routes(setup))
+        add_routes(app, setup_routes(setup))
         parts.append(setup.threads)
     app.state.stopping = partial(runs.finish, options.draining_seconds)
     retention = RunRetention(runs, trail, options.keep_days)
-    app.include_router(run_routes(runs, metrics))
-    app.include_router(retention_routes(retention))
-    app.include_router(collection_routes(collections, item_threads, options))
-    app.include_router(document_file_routes(service.collections, item_threads))
-    app.include_router(openai_routes(runs))
+    add_routes(app, run_routes(runs, metrics))
+    add_routes(app, retention_routes(retention))
+    add_routes(app, collection_routes(collections, item_threads, options))
+    add_routes(app, document_file_routes(service.collections, item_threads))
+    add_routes(app, openai_routes(runs))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
-    app.include_router(page_routes(PageFiles(with_token=sessions.needed)))
+    add_routes(app, page_routes(PageFiles(with_token=sessions.needed)))
 
     @asynccontextmanager
     async def lifespan() -> AsyncGenerator[None]:
@@ -180,6 +180,11 @@ def _add_service(
             await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     return [lifespan, mcp.open]
+
+
+def add_routes(app: FastAPI, router: APIRouter) -> None:
+    """Add the routes of a router themselves: `include_router` would build each anew at its first request."""
+    app.router.routes += router.routes
 
 
 def _openapi_schema(

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Path, Request
@@ -60,8 +61,6 @@ def openai_routes(manager: RunManager) -> APIRouter:
     """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
     router = APIRouter(prefix="/v1", tags=["openai"])
     created = int(time.time())
-    schema = CompletionRequest.model_json_schema()
-    schema = _inline_references(schema, schema.pop("$defs"))
 
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
@@ -81,7 +80,7 @@ def openai_routes(manager: RunManager) -> APIRouter:
     @router.post(
         "/chat/completions",
         summary="Ask, as OpenAI's clients do",
-        openapi_extra=json_body(schema),
+        openapi_extra=json_body(_request_schema()),
         response_model=None,
         responses=_ANSWERS | _errors(404, 409, 429, 502, 503, 504),
     )
@@ -240,10 +239,14 @@ def _frame(content: Chunk | ErrorBody) -> bytes:
 
 def _errors(*statuses: int) -> Responses:
     """Describe these statuses, and those that every route of this interface has, for OpenAPI."""
-    known = responses(*statuses)
-    del known[422]
-    described = {400: {"description": "Part of the request is invalid."}, **known}
-    return {status: {**answer, "model": ErrorBody} for status, answer in sorted(described.items(), key=str)}
+    known = responses(*statuses, model=ErrorBody)
+    return {400: {**known.pop(422), "description": "Part of the request is invalid."}, **known}
+
+
+@cache
+def _request_schema() -> dict[str, Any]:
+    schema = CompletionRequest.model_json_schema()
+    return _inline_references(schema, schema.pop("$defs"))
 
 
 def _inline_references(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
