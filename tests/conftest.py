@@ -37,30 +37,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for w
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Let each worker begin at another file: what one has rewritten for its asserts, the others load."""
     worker = getattr(config, "workerinput", None)
-    if worker is None:
-        return
-    _keep_outcomes(config)
-    if config.args != ["tests", "src"]:
+    if worker is None or config.args != ["tests", "src"]:
         return
     files = sorted(str(path) for path in (config.rootpath / "tests").rglob("test_*.py"))
     start = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     config.args = [*files[start:], *files[:start], "src"]
-
-
-def _keep_outcomes(config: pytest.Config) -> None:
-    """Spare each test the messages of pytest-rerunfailures to the controller, which take 40 ms.
-
-    They let another worker run the test if this one crashes, which `--dist loadfile` does not do. The count
-    of all reruns is the controller's still.
-    """
-    database = getattr(config, "failures_db", None)
-    for name in ("get_test_failures", "set_test_reruns"):
-        if hasattr(database, name):
-            setattr(database, name, lambda *_: 0)
 
 
 @pytest.hookimpl(trylast=True)
