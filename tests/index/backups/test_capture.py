@@ -135,6 +135,18 @@ def test_damage_of_the_collection_is_reported_and_the_rest_backed_up(
     assert contents(restored(backups)) == contents(filled)
 
 
+def test_a_collection_that_loses_its_header_meanwhile_is_named(
+    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold(self: StateCapture, original: Any = StateCapture._hold_tables) -> None:  # noqa: ANN401 # pyright: ignore[reportPrivateUsage]
+        original(self)
+        (filled.directory / "collection.json").unlink()
+
+    monkeypatch.setattr(StateCapture, "_hold_tables", hold)
+    with pytest.raises(CollectionError, match=r"collection\.json cannot be read: No such file"):
+        back_up(filled, backups)
+
+
 class TestTableDamage:
     """A table file that has changed since its commit was recorded, in a way that LanceDB does not notice."""
 

@@ -11,8 +11,10 @@ import pytest
 from fake_conversion import contents
 from filled_collection import change_content, files_below, restored
 
+from vrag.errors import CollectionError
 from vrag.index.backups.backup import back_up
 from vrag.index.backups.capture import StateCapture
+from vrag.index.backups.store import BackupStore
 from vrag.index.collection import Collection
 from vrag.index.maintenance import compact
 from vrag.scratch import scratch_directory
@@ -44,6 +46,24 @@ def test_the_backup_is_the_same(filled: Collection, backups: Path) -> None:
     assert files_below(filled.directory) == before
     assert contents(restored(backups)) == contents(filled)
     assert not list(filled.directory.glob(".vrag-*")) + list(backups.glob(".vrag-*"))
+
+
+@pytest.mark.parametrize("first", ["index/", "items/"])
+def test_a_full_disk_is_no_damage(
+    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    def fill(source: Path, target: Path) -> None:
+        if f"collection/{first}" in Path(target).as_posix():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        target.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr("vrag.index.backups.held_files.os.link", refuse)
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    monkeypatch.setattr("vrag.index.backups.held_files.shutil.copyfile", fill)
+    with pytest.raises(CollectionError, match="No space left on device") as refused:
+        back_up(filled, backups)
+    assert "Free some disk space" in refused.value.hint
+    assert BackupStore.open(backups).names() == []
 
 
 def test_what_is_deleted_behind_a_symbolic_link_is_listed_anew(

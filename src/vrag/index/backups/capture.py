@@ -152,7 +152,10 @@ class StateCapture:
         self._files, self._found, self._missing = {}, {}, set()
         self._held.release(keep="items")  # files with these names never change
         self._hold_tables()
-        self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
+        try:
+            self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
+        except OSError as error:
+            raise self._unreadable(FILE_NAME, error) from error
         held = self._held.path("").resolve()
         tables = Collection.open(held)
         try:
@@ -354,7 +357,8 @@ class StateCapture:
                 self._progress(done, len(self._found))
 
     def _unreadable(self, name: str, error: Exception) -> CollectionError:
-        return CollectionError(f"{self._source / name} cannot be read: {error}.", "Run: vrag index verify")
+        reason = error.strerror if isinstance(error, OSError) else error
+        return CollectionError(f"{self._source / name} cannot be read: {reason}.", "Run: vrag index verify")
 
 
 def _is_being_written(name: str) -> bool:

@@ -7,11 +7,13 @@ symbolic link, it is missing, and the backup begins again.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from vrag.errors import CollectionError
 from vrag.scratch import remove_abandoned, scratch_directory
 
 if TYPE_CHECKING:
@@ -32,21 +34,21 @@ class HeldFiles:
     def hold(self, source: Path, name: str) -> Path:
         """Hold a file, unless it is held already, and return where.
 
-        Raises `FileNotFoundError` if it does not exist.
+        Raises `FileNotFoundError` if it does not exist, `OSError` if it cannot be read, and `CollectionError`
+        if the disk is full.
         """
         target = self.path(name)
-        if not os.path.lexists(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for link in (os.link, _link_symbolically, shutil.copyfile):
-                try:
-                    link(source, target)
-                except FileNotFoundError:
-                    raise
-                except OSError:  # not on this file system, or not for this user
-                    if link is shutil.copyfile:
-                        raise
-                else:
-                    break
+        try:
+            if not os.path.lexists(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link_or_copy(source, target)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            raise CollectionError(
+                f"{self.directory} cannot be written to: {error.strerror}.",
+                "Free some disk space, and run the command again: it continues.",
+            ) from error
         return target
 
     def release(self, keep: str) -> None:
@@ -70,6 +72,19 @@ def hold_files(collection: Path, backups: Path) -> Generator[HeldFiles]:
         held = HeldFiles(directory)
         stack.callback(shutil.rmtree, held.path(""), ignore_errors=True)  # changes no permissions of files
         yield held
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    for link in (os.link, _link_symbolically, shutil.copyfile):
+        try:
+            link(source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # not on this file system, or not for this user
+            if link is shutil.copyfile:
+                raise
+        else:
+            return
 
 
 def _link_symbolically(source: Path, target: Path) -> None:

@@ -147,7 +147,10 @@ class BackupStore:
 
     def unfinished(self) -> dict[str, BackedUpFile]:
         """Return the files that a backup stored before it was stopped, by name."""
-        lines = read_lines(self.directory / _PARTIAL, missing_ok=True)
+        try:
+            lines = read_lines(self.directory / _PARTIAL, missing_ok=True)
+        except OSError as error:
+            raise unreadable(self.directory / _PARTIAL, error) from error
         files: dict[str, BackedUpFile] = {}
         for line in lines:
             with suppress(ValueError, TypeError):  # damaged: it is stored again
