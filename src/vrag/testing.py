@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -176,15 +177,7 @@ class MemorySearcher:
         item = self.item(id)
         if item.size is None:
             raise SearchError(f"The item {id!r} has no picture.")
-        image = Image.new("RGB", item.size, "white")
-        draw = ImageDraw.Draw(image)
-        for word in item.words:
-            x1, y1, x2, y2 = word.box.as_tuple()
-            wide, high = item.size
-            corners = (x1 * wide, y1 * high, x2 * wide, y2 * high)
-            draw.rectangle(corners, fill="lightgrey")
-            draw.text(corners[:2], item.text[word.start : word.end].encode("ascii", "replace"), fill="black")
-        return image
+        return _draw(item, item.size).copy()
 
     def _hits(self, query: Query, top_k: int) -> list[Hit]:
         wanted = set(query.text.casefold().split())
@@ -201,6 +194,18 @@ class MemorySearcher:
             Hit(item.id, float(score), rank, item.document, item.document_name, item.ordinal, item.kind)
             for rank, (score, item) in enumerate(found[:top_k], 1)
         ]
+
+
+@lru_cache(maxsize=8)  # a run draws its pages several times
+def _draw(item: Item, size: Size) -> Image.Image:
+    image = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(image)
+    for word in item.words:
+        x1, y1, x2, y2 = word.box.as_tuple()
+        corners = (x1 * size.width, y1 * size.height, x2 * size.width, y2 * size.height)
+        draw.rectangle(corners, fill="lightgrey")
+        draw.text(corners[:2], item.text[word.start : word.end].encode("ascii", "replace"), fill="black")
+    return image
 
 
 def page(document: str, ordinal: int, text: str, *, size: Size | None = None) -> Item:
