@@ -357,3 +357,10 @@ class TestAudit:
         assert "There is no file" in said(vrag("audit", "show", "--file", str(home / "none")))
         monkeypatch.delenv("VRAG_AUDIT_LOG")
         assert "No audit log is configured" in said(vrag("audit", "show"))
+
+
+def test_a_new_title_is_logged(home: Path, runs: DatedRuns) -> None:
+    run = runs.add(2)
+    assert vrag("runs", "rename", run, "Fares").exit_code == 0
+    told = [(e.action, e.role, e.run, e.result) for e in entries(home)]
+    assert told == [("change_run", "local", run, result) for result in ("begun", "done")]

@@ -135,9 +135,11 @@ def rename(
 
     Example: vrag runs rename last "Fares in 2024"
     """
-    store = run_store(opt.load_flags(locals()).settings)
+    settings = opt.load_flags(locals()).settings
+    store = run_store(settings)
     first = store.conversation(read_run(store, run).id)[0]
-    meta = store.change_meta(first, title=clean_title(title))
+    with audited_change(open_audit_log(settings), local_entry(AuditAction.CHANGE_RUN, run=first)):
+        meta = store.change_meta(first, title=clean_title(title))
     echo("Title: ", plain(meta.title or store.started(first).question))
 
 
