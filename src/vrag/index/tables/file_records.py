@@ -46,7 +46,14 @@ from vrag.atomic_io import (
     write_lines,
     write_whole,
 )
-from vrag.index.tables.layout import hint_path, list_files, list_manifests, newest_version, version_of
+from vrag.index.tables.layout import (
+    MANIFEST_END,
+    hint_path,
+    list_files,
+    list_manifests,
+    newest_version,
+    version_of,
+)
 from vrag.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -249,7 +256,9 @@ def _is_newest_copied(table: Path, begun: int) -> bool:
     """Return whether the copy is that of the newest manifest, of a version after `begun`: it was recorded."""
     try:
         name, version = max(list_manifests(table).items(), key=lambda entry: entry[1], default=("", 0))
-        return version > begun and (table / name).read_bytes() == manifest_copy_path(table).read_bytes()
+        data = manifest_copy_path(table).read_bytes()
+        is_whole = data.endswith(MANIFEST_END)  # a loss of power may empty both
+        return version > begun and is_whole and (table / name).read_bytes() == data
     except (FileNotFoundError, NotADirectoryError):
         return False
 

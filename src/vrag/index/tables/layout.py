@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HINT = "latest_version_hint.json"
+MANIFEST_END = b"LANC"
+"""The last bytes of a manifest that is whole."""
 _VERSIONS = "_versions"
 _MANIFEST = re.compile(rf"{_VERSIONS}/(\d+)\.manifest")
 _INVERTED_DIGITS = 20

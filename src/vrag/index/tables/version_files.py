@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag.index.schema import STORED_FILES
-from vrag.index.tables.layout import manifest_name
+from vrag.index.tables.layout import MANIFEST_END, manifest_name
 from vrag.index.vectors.maxsim import encode_varint
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def refers(manifest: bytes, name: str) -> bool:
     _, folder, *rest = name.split("/", 2)
     if folder in {"_versions", "_transactions"} or not rest:
         return False
-    if manifest.endswith(b"LANC"):
+    if manifest.endswith(MANIFEST_END):
         manifest = manifest[int.from_bytes(manifest[-16:-8], "little") :]
     if folder == "_deletions":
         number = rest[0].rsplit(".", 1)[0].rsplit("-", 1)[-1]
