@@ -627,7 +627,7 @@ async def be_refused(client: Client) -> None:
     await client.request("refused: unknown", "GET", "/items/0000000000000000-1", 404)
     await client.request("refused: unknown", "GET", "/runs/20200101-000000-000000-0000/events", 404)
     await client.request("refused: unknown", "GET", "/no/such/place", 404)
-    await client.request("refused: method", "PUT", "/runs", 403)  # what no role may
+    await client.request("refused: method", "PUT", "/runs", 405)
     model = {"model": "gpt-none", "messages": [{"role": "user", "content": "Who?"}]}
     await client.request("refused: model", "POST", "/v1/chat/completions", 404, json=model)
     origin = {"Origin": "http://elsewhere.example"}
