@@ -39,7 +39,7 @@ DAY_SECONDS = 86_400.0
 _MAX_SKEW_SECONDS = 3600.0
 """Time by which the newest run may be ahead of the clock: machines that share runs differ."""
 _MAX_GAP_SECONDS = 30 * DAY_SECONDS
-"""Time without runs after which a clock is not trusted that has not gone on for a day without a jump."""
+"""Time without runs after which a clock is trusted only if it has run for a day without a jump."""
 _SESSION = re.compile(rb'"session":"([0-9a-f-]{1,40})"')
 _ID_TIME = re.compile(r"(\d{8}-\d{6})-(\d{6})-[0-9a-f]+")
 """The beginning of the id of a run: the time at which it began (UTC), and microseconds."""
@@ -112,9 +112,10 @@ def begin_time(run: str) -> float:
 def check_clock(runs: Collection[str], now: float, steady_seconds: float, gap_hint: str) -> None:
     """Check that the clock may be right, by the ids of all runs, before runs are deleted by age.
 
-    Raises `RunError` if the newest run began in the future: the clock is wrong, or was. Unless the clock is
-    known to have gone on for a day without a jump, also if it is more than 30 days after the newest run, with
-    `gap_hint` as the way out. Runs of the last day do not count there: a wrong clock may have dated them.
+    Raises `RunError` if the newest run began in the future: the clock is wrong, or was. Raises it too, with
+    the hint `gap_hint`, if the clock is more than 30 days after the newest run, unless it is known to have
+    run for a day without a jump (`steady_seconds`). Runs of the last day do not count there: a wrong clock
+    may have dated them.
     """
     times = [begun for run in runs if (begun := begin_time(run)) < float("inf")]
     if (newest := max(times, default=now)) > now + _MAX_SKEW_SECONDS:

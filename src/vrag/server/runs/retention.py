@@ -82,7 +82,7 @@ class PurgeReport(BaseModel):
 
 
 class ServerClock:
-    """The time of day, and for how long it has gone on without a jump."""
+    """The time of day, and the time since its last jump."""
 
     def __init__(
         self, now: Callable[[], float] = time.time, uptime: Callable[[], float] = time.monotonic
@@ -94,7 +94,7 @@ class ServerClock:
         self._offset = now() - self._begin
 
     def steady_seconds(self) -> float:
-        """Return the seconds since the start, or since the look that found that the clock had jumped."""
+        """Return the seconds since the start, or since the call that found the last jump."""
         uptime = self._uptime()
         before, self._offset = self._offset, self.now() - uptime
         if abs(self._offset - before) > _MAX_JUMP_SECONDS:
