@@ -282,7 +282,7 @@ def _describe_unmatched(
 def _sums(bits: NDArray[np.bool_], weights: Floats) -> Floats:
     """Return sums of the weights of terms; shape (programs, rows of weights).
 
-    Not by `@`: kernels of BLAS now and then report an invalid value though all factors are finite.
+    Not by `@`, which was seen to warn of an invalid value, as BLAS may, though all factors are finite.
     """
     return np.einsum("pt,wt->pw", bits, weights).astype(np.float32)
 
