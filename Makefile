@@ -14,8 +14,8 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo example notebooks test test-lowest test-portable test-wheel test-live test-sft test-verl
-.PHONY: image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
+.PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
+.PHONY: test-verl image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -31,13 +31,18 @@ example: .venv/dev ## Train the tiny model of the example for a few steps
 notebooks: .venv/dev ## Run the notebooks and store their outputs in them (some minutes)
 	$(BIN)/python tools/run_notebooks.py
 
-# Four processes suit two cores, since tests wait for other processes half of the time. Each takes up to
-# 3 GB of memory; with less than 16 GB: make test WORKERS=2. Tests that fail are run once more, without the others beside.
+# Two tiers (tests/tiers.py): the first needs no processes of its own, but for one of each kind. A worker takes up to
+# 3 GB of memory. A test that fails, fails; the few that may are in tests/quarantine.toml, listed at the end of each run.
 WORKERS ?= 4
-test: export PYTHONDONTWRITEBYTECODE =
-test: system .venv/dev ## Set up and pass the tests (WORKERS=4)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 40 || \
-		{ test $$? = 1 && $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none; }
+FIRST_TIER := smoke or not slow
+SECOND_TIER := slow and not smoke
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 20
+test test-all: export PYTHONDONTWRITEBYTECODE =
+test: system .venv/dev ## Set up and pass the tests of the first tier, some minutes (WORKERS=4)
+	$(PYTEST) -m "$(FIRST_TIER)"
+
+test-all: system .venv/dev ## Pass the second tier: browsers, servers, office, training, Ray, builds, kills (WORKERS=4)
+	$(PYTEST) -m "$(SECOND_TIER)"
 
 # What every path through the package needs: reading documents, indexing, searching, asking, opening what 0.1.0 wrote.
 CORE := tests/corpus tests/index tests/search tests/agent tests/reading tests/test_open.py tests/test_settings.py \

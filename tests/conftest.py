@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING
 import httpx
 import httpx._transports.default as httpx_transports
 import pytest
+import quarantine
+import tiers
+import worker_threads
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
+
+pytest_plugins = ["pytester"]
 
 settings.register_profile("vrag", deadline=None, derandomize=True, max_examples=30)  # the same everywhere
 settings.register_profile(
@@ -38,13 +43,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for w
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let each worker begin at another file: what one has rewritten for its asserts, the others load."""
+    """Add our plugins; let each worker begin at another file: what one has rewritten, the others load."""
+    config.pluginmanager.register(tiers)
+    config.pluginmanager.register(quarantine)
+    config.pluginmanager.register(worker_threads)
     worker = getattr(config, "workerinput", None)
-    if worker is None or config.args != ["tests", "src"]:
+    if worker is None or config.args != ["tests"]:
         return
     files = sorted(str(path) for path in (config.rootpath / "tests").rglob("test_*.py"))
     start = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-    config.args = [*files[start:], *files[:start], "src"]
+    config.args = [*files[start:], *files[:start]]
 
 
 @pytest.hookimpl(trylast=True)
@@ -53,15 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not hasattr(config, "workerinput"):
         return
     tests = Counter(item.path for item in items)
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    slow = {item.path for item in items if tiers.is_slow(item)}
     items.sort(key=lambda item: (item.path not in slow, -tests[item.path], str(item.path)))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for doctests in the package only: here it would import every helper, for other Pythons, too."""
-    found = yield
-    return [one for one in found if type(one) is pytest.Module]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -164,6 +165,35 @@ class TestWorkflows:
         assert {
             workflow["env"]["TORCH"].split()[0] for workflow in WORKFLOWS.values() if "env" in workflow
         } == {pinned}
+
+
+class TestTiers:
+    MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    def test_a_test_is_in_one_tier(self) -> None:
+        tiers = dict(re.findall(r"^(FIRST|SECOND)_TIER := (.+)$", self.MAKEFILE, re.MULTILINE))
+
+        for slow, smoke in itertools.product((True, False), repeat=2):
+            chosen = [eval(tier, {"slow": slow, "smoke": smoke}) for tier in tiers.values()]
+            assert sorted(chosen) == [False, True]
+
+    def test_each_tier_has_its_target(self) -> None:
+        commands = dict(re.findall(r"^(test|test-all): system.*\n\t(.+)$", self.MAKEFILE, re.MULTILINE))
+
+        assert commands == {
+            "test": '$(PYTEST) -m "$(FIRST_TIER)"',
+            "test-all": '$(PYTEST) -m "$(SECOND_TIER)"',
+        }
+
+    def test_both_run_in_this_order_on_a_fresh_machine_and_for_each_version_of_python(self) -> None:
+        script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+        made = [step.get("run") for step in JOBS["ci", "test"]["steps"]]
+
+        assert re.findall(r"^make (test\S*)", script, re.MULTILINE) == ["test", "test-all"]
+        assert made[-2:] == ["make test", "make test-all"]
+
+    def test_what_fails_is_not_run_again(self) -> None:
+        assert not re.search(r"last-failed|--lf|rerun", self.MAKEFILE)
 
 
 class TestForms:

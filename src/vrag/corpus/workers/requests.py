@@ -133,6 +133,12 @@ class RequestReceiver:
             return ReceivedRequest(request, None)
         return ReceivedRequest(request, GivenFile(descriptors[0] if descriptors else Path(path)))
 
+    def close(self) -> None:
+        """Close it."""
+        for end in (self._socket, self._pipe):
+            if end is not None:
+                end.close()
+
     def _read(self, size: int, descriptors: list[int]) -> bytearray:
         data = bytearray()
         while len(data) < size:

@@ -181,12 +181,13 @@ class ParentLink:
         """Fields of `ReplyFiles` of the item that is being made."""
 
     def listen(self) -> None:
-        """Queue the requests that arrive; end the process with its parent, even in the midst of a task."""
+        """Queue the requests that arrive, until the parent is gone."""
         while True:
             try:
                 received = self._requests.receive()
             except (EOFError, ConnectionError):
-                os._exit(0)
+                self.end()
+                return
             except (ImportError, AttributeError, pickle.UnpicklingError) as error:
                 self._tasks.put(error)
                 continue
@@ -194,6 +195,18 @@ class ParentLink:
                 self._grants.put(received)
             else:
                 self._tasks.put(received)
+
+    def end(self) -> None:
+        """End the process with its parent, even in the midst of a task."""
+        os._exit(0)
+
+    def limit_processor(self, seconds: float) -> None:
+        """Have the system kill this process, by SIGXCPU, once it has used so much more processor time.
+
+        Processor time, since the time that passes depends on what else the machine does. The limit is in
+        whole seconds, rounded up. Windows has none: there the parent watches the clock.
+        """
+        set_processor_limit(time.process_time() + seconds)
 
     def next_task(self) -> ReceivedRequest | Exception:
         """Wait for a task, or the error of one that cannot be loaded."""
@@ -290,7 +303,7 @@ def main(argument: str) -> None:
         # Drop what libraries print about damaged files; errors at the start were still printed.
         os.dup2(sink, 1)
         os.dup2(sink, 2)
-        _serve(link)
+        serve(link)
 
 
 def _limit_memory() -> None:
@@ -314,7 +327,8 @@ def reading_policy(user: str) -> SandboxPolicy:
     return SandboxPolicy(readable=tuple(dict.fromkeys(readable)), user=user, needed=(os.__file__, __file__))
 
 
-def _serve(link: ParentLink) -> None:
+def serve(link: ParentLink) -> None:
+    """Run the tasks that come."""
     cache = OpenFileCache()
     while True:
         received = link.next_task()
@@ -323,13 +337,13 @@ def _serve(link: ParentLink) -> None:
             continue
         task, file = received
         assert not isinstance(task, Grant)
-        _limit_processor(task.page_seconds + task.opening_seconds)
+        link.limit_processor(task.page_seconds + task.opening_seconds)
         try:
             for reply in (
                 [_attempt(None, task.run)] if isinstance(task, DrawTask) else _run(task, file, link, cache)
             ):
                 link.send(reply)
-                _limit_processor(task.page_seconds)
+                link.limit_processor(task.page_seconds)
         except VragError as error:
             link.send(WorkerFailed(error))
         link.send(TaskDone())
@@ -344,12 +358,3 @@ def _run(task: Task, file: GivenFile | None, link: ParentLink, cache: OpenFileCa
     for reply in run(task, context, cache):
         yield ItemMade(reply, ReplyFiles(**link.files)) if isinstance(reply, Item) else reply
         link.files.clear()
-
-
-def _limit_processor(seconds: float) -> None:
-    """Have the system kill this process, by SIGXCPU, once it has used so much more processor time.
-
-    Processor time, since the time that passes depends on what else the machine does. The limit is in
-    whole seconds, rounded up. Windows has none: there the parent watches the clock.
-    """
-    set_processor_limit(time.process_time() + seconds)
