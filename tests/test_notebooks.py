@@ -23,6 +23,9 @@ from tools.run_notebooks import (
     run_notebook,
 )
 
+pytestmark = pytest.mark.slow
+
+
 ASK, COMPARE, LEARN = NOTEBOOKS
 MAX_BYTES = 600_000
 """Size of a notebook with its outputs."""

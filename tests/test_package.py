@@ -18,6 +18,9 @@ import pytest
 import vrag
 from tools import make_licences
 
+pytestmark = pytest.mark.slow
+
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DATA_SUFFIXES = frozenset(".css .html .jinja .jpg .js .json .md .npz .pdf .py .svg .typed .yaml".split())

@@ -12,7 +12,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "vrag"
 FILES = sorted(SOURCE.rglob("*.py"))
-MAX_FILES, MAX_FILES_PER_FOLDER = 545, 15
+SCRIPTS = sorted((SOURCE / "server" / "static" / "js").rglob("*.js"))
+MAX_FILES, MAX_FILES_PER_FOLDER = 546, 15
 BANNED_WORDS = frozenset(
     (
         "album aside chapter clerk complaint court courts crew deck desk desks edition errand errands "
@@ -42,8 +43,46 @@ def identifiers(tree: ast.Module) -> set[str]:
     return names
 
 
+def find_file(module: str) -> Path:
+    """The file of a module of the package."""
+    path = SOURCE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def matches(module: str, name: str) -> bool:
+    """True if a name is that of a module, or ends with a dot and begins as it does."""
+    return module.startswith(name) if name.endswith(".") else module == name
+
+
 def words(identifier: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", identifier)}
+
+
+def read_named_imports(tree: ast.Module) -> set[str]:
+    """The modules of the package that a module imports by name, with `import_module("…")`.
+
+    A name that is put together counts as all modules that begin as it does: it ends with a dot.
+    """
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    names = [call.args[0] for call in calls if ast.unparse(call.func).endswith("import_module")]
+    parts = [name.values[0] if isinstance(name, ast.JoinedStr) else name for name in names]
+    texts = {str(part.value) for part in parts if isinstance(part, ast.Constant)}
+    return {text for text in texts if text.startswith("vrag.")}
+
+
+def read_script_imports(path: Path) -> set[Path]:
+    """The modules that a JavaScript module imports, at once or later; comments name types only."""
+    source = re.sub(
+        r"/\*.*?\*/|^\s*//.*$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    at_once = re.findall(r"""^\s*(?:import|export)\b[^;"']*?["'](\.[^"']+)["']""", source, re.MULTILINE)
+    later = re.findall(r"""\bimport\(\s*["'](\.[^"']+)["']""", source)
+    return {(path.parent / name).resolve() for name in (*at_once, *later)}
+
+
+def name_script(path: Path) -> str:
+    """A module of the page as messages name it."""
+    return path.relative_to(SOURCE / "server" / "static" / "js").as_posix()
 
 
 def find_cycle(imports: Mapping[str, Iterable[str]]) -> list[str]:
@@ -89,9 +128,39 @@ def test_names_use_the_words_of_the_field() -> None:
 def test_no_module_imports_itself_through_others() -> None:
     graph = grimp.build_graph("vrag")
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    for module in graph.modules:
+        parsed = parse(find_file(module))
+        for name in read_named_imports(parsed):
+            imports[module] |= {other for other in graph.modules if matches(other, name)} - {module}
     imports["vrag"] = set()  # `vrag.open` imports the session when it is called
 
-    assert find_cycle(imports) == []
+    cycle = find_cycle(imports)
+    assert not cycle, " is imported by ".join(cycle)
+
+
+def test_no_module_of_the_page_imports_itself_through_others() -> None:
+    imports = {
+        name_script(path): {name_script(other) for other in read_script_imports(path)} for path in SCRIPTS
+    }
+
+    assert sum(map(len, imports.values())) > len(SCRIPTS)
+    cycle = find_cycle(imports)
+    assert not cycle, " is imported by ".join(cycle)
+
+
+def test_imports_by_name_and_imports_later_are_found(tmp_path: Path) -> None:
+    script = tmp_path / "a.js"
+    script.write_text(
+        'import { b } from "./b.js";\nexport {\n  c,\n} from "./c.js";\n/** @type {import("./t.js").T} */\n'
+        'const load = () => import("./d.js"); // import("./e.js") is a comment, "./f.js" a text\n'
+    )
+    named = ast.parse(
+        'import_module("vrag.a"); importlib.import_module(f"vrag.b.{x}"); import_module("torch")'
+    )
+
+    assert {path.name for path in read_script_imports(script)} >= {"b.js", "c.js", "d.js"}
+    assert {path.name for path in read_script_imports(script)} & {"t.js", "f.js"} == set()
+    assert read_named_imports(named) == {"vrag.a", "vrag.b."}
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=str)

@@ -1,4 +1,7 @@
-"""A real browser before a real server: the sample documents, an offline policy, and one that waits."""
+"""A real browser before a real server: the sample documents, an offline policy, and one that waits.
+
+All tests here are of the second tier.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ from vrag.samples import corpus_dir
 from vrag.server.options import ServerOptions
 
 expect.set_options(timeout=PATIENCE)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each test."""
+    item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")  # longer would leave its event loop to the tests of other folders

@@ -14,6 +14,9 @@ from vrag.cli.terminal.process import OUTPUT_CLOSED
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

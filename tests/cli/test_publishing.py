@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
+
 URL = "s3://shelves/notes"
 
 

@@ -15,6 +15,9 @@ from command_line import run_vrag
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
+
 HEAVY = {"lancedb", "pandas", "pyarrow.dataset", "torch", "fastapi", "httpx", "vrag.agent.events"}
 LOADED = (
     "import atexit, json, sys\n"

@@ -24,6 +24,9 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+pytestmark = pytest.mark.slow
+
+
 SLIDES = corpus_dir() / "guillemot-slides.pdf"
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
+
 app = create_app()
 
 COLLECTION = "my notes"

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import Conversion, SourceFile
 
+pytestmark = pytest.mark.slow
+
+
 SCRIPTED = {".script": ScriptedFile}
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
 

@@ -17,6 +17,10 @@ from expert_server import FAILING, ExpertScript
 
 from vrag.distill.sample_store import SampleOutcome, SampleStore, is_complete
 from vrag.errors import RunError
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 HERE = Path(__file__).parent
 COUNT = 12

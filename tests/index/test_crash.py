@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from vrag.types import Hit
 
+pytestmark = pytest.mark.slow
+
+
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 CHILD = """
 import sys

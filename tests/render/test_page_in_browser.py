@@ -18,7 +18,7 @@ from vrag.render.run_page import render
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 RUNS = pytest.mark.parametrize("run", [vrag_run, vimrag_run], ids=["vrag", "vimrag"])
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 ADDRESS = "http://vrag.test"

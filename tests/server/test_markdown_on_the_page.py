@@ -21,6 +21,9 @@ import vrag.server
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+pytestmark = pytest.mark.slow
+
+
 RUN = Path(vrag.server.__file__).parent / "static" / "js" / "run"
 PROGRAM = """
 import { readFileSync } from "node:fs";

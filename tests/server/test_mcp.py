@@ -423,7 +423,7 @@ class TestHttp:
         def fail() -> None:
             raise ImportError("damaged")
 
-        monkeypatch.setattr("vrag.server.mcp._sdk", fail)
+        monkeypatch.setattr("vrag.server.mcp_transport._sdk", fail)
         with doors(scripted(tmp_path)) as opened:
             assert [httpx.post(f"{opened.address}/mcp", json={}).status_code for _ in range(2)] == [500, 500]
 

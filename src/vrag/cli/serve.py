@@ -290,7 +290,8 @@ def mcp(
 
 
 async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
-    from vrag.server.mcp import McpTools, serve_stdio
+    from vrag.server.mcp import McpTools
+    from vrag.server.mcp_transport import serve_stdio
 
     with redirect_stdout(sys.stderr):
         registry = CollectionRegistry.open(settings, managed=managed)

@@ -37,7 +37,8 @@ from vrag.server.http.roles import ROUTES
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestMiddleware, RunLines
-from vrag.server.mcp import McpTools, McpTransport
+from vrag.server.mcp import McpTools
+from vrag.server.mcp_transport import McpTransport
 from vrag.server.metrics import CONTENT_TYPE, RunCounter, ServerMetrics
 from vrag.server.openai.errors import ErrorShape
 from vrag.server.openai.routes import openai_routes

@@ -210,6 +210,7 @@ def test_items_that_are_there_or_were_not_asked_for_are_refused() -> None:
         Exchange(replace(TASK, ordinals=(3, 4))).accept(OPENED)
 
 
+@pytest.mark.slow
 def test_lies_of_a_worker_cost_its_file_and_say_why(tmp_path: Path) -> None:
     """The process writes them to its pipe itself, as code that has taken it over would."""
     lies: dict[str, list[list[Any]]] = {

@@ -23,6 +23,9 @@ from vrag.corpus.workers.sandbox import Protection, SandboxMode, SandboxOptions
 from vrag.doctor.environment import start_worker
 from vrag.errors import VragError
 
+pytestmark = pytest.mark.slow
+
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
 DOCS = Path(__file__).parents[3] / "docs" / "threats.md"
 _ALLOWED = (

@@ -16,9 +16,13 @@ from vrag.index.backups.restore import restore
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
+import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
 
 CHILD = """
 import os, sys

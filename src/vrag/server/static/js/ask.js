@@ -6,11 +6,11 @@ import { h, icon, replace } from "./dom.js";
 import { kindOf, placed, plainName } from "./file-names.js";
 import { count } from "./format.js";
 import { showNotice } from "./overlays.js";
-import { openDocument } from "./parts.js";
 import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";
 import { suggestions } from "./suggestions.js";
 import { kinds } from "./uploads.js";
+import { openDocument } from "./viewer-opening.js";
 
 const FEW = 6;
 /** Time for which the documents wait for the questions above them, in milliseconds. */

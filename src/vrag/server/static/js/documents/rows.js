@@ -3,8 +3,8 @@
 import { h, icon, iconButton } from "../dom.js";
 import { extentOf, kindOf, placed, plainName, typeOf } from "../file-names.js";
 import { count } from "../format.js";
-import { openDocument } from "../parts.js";
 import { bytes } from "../pictures.js";
+import { openDocument } from "../viewer-opening.js";
 
 const THUMBNAIL_PIXELS = 40_000;
 const RETRY_PAUSE = 1_500;
