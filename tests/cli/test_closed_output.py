@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("home")

@@ -50,7 +50,10 @@ SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.errors import ModelError
 from vrag.server.http.errors import Refusal
 from vrag.server.options import ServerOptions
+from vrag.server.runs.history import RunHistory
 from vrag.server.runs.run_manager import RunManager
-from vrag.server.runs.schema import RunQuery, RunRequest
+from vrag.server.runs.schema import RunQuery, RunRequest, RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -108,6 +110,32 @@ def test_a_run_goes_on_when_nobody_follows(answering: Scripted) -> None:
         detail = await host.detail(run)
         assert (detail.state, detail.answer) == (RunState.FINISHED, "48,200")
         assert detail.evidence
+
+    hosted(answering, work)
+
+
+def test_a_run_whose_asker_gives_up_before_it_has_an_id_is_stopped(
+    answering: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labelling, go_on = threading.Event(), threading.Event()
+    label = RunHistory.label
+
+    def wait_and_label(history: RunHistory, summary: RunSummary) -> RunSummary:
+        labelling.set()
+        assert go_on.wait(20)
+        return label(history, summary)
+
+    monkeypatch.setattr(RunHistory, "label", wait_and_label)
+
+    async def work(host: UserRuns) -> None:
+        asking = asyncio.ensure_future(host.start(ASKED))
+        await until(labelling.is_set)
+        asking.cancel()
+        await asyncio.wait([asking])
+        go_on.set()
+        await until(lambda: host.manager.running == 0)
+        (run,) = (await host.summaries()).runs
+        assert run.stop_reason is StopReason.CANCELLED
 
     hosted(answering, work)
 

@@ -218,14 +218,14 @@ class RunManager:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 outline = await live.begun()
+            summary = RunSummary.of(live.id, outline, RunState.RUNNING)
+            return await self.in_thread(lambda: self.history.label(summary))
         except TimeoutError:
             live.cancel.set()
             raise Refusal(504, "The search did not answer in time.", "Try again later.") from None
-        except asyncio.CancelledError:  # nobody learns its id
+        except BaseException:  # nobody learns its id
             live.cancel.set()
             raise
-        summary = RunSummary.of(live.id, outline, RunState.RUNNING)
-        return await self.in_thread(lambda: self.history.label(summary))
 
     async def end(self, run: str) -> None:
         """Stop a run of this process and wait for its end; others are left alone.
