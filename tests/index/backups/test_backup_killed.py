@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from fake_conversion import contents
 
 from vrag.index.backups.backup import back_up
@@ -16,7 +17,6 @@ from vrag.index.backups.restore import restore
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
-import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
