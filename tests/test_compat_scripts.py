@@ -36,6 +36,7 @@ def run(script: Path, folder: Path) -> tuple[list[str], str]:
     return json.loads(done.stdout) if done.returncode == 0 else [], done.stderr
 
 
+@pytest.mark.slow
 def test_the_search_server_serves_the_indexes_of_its_clone_from_any_folder(
     clone: Path, tmp_path: Path
 ) -> None:
@@ -46,6 +47,7 @@ def test_the_search_server_serves_the_indexes_of_its_clone_from_any_folder(
     assert command == ["serve", "--only", "search", "--collection", str(index)]
 
 
+@pytest.mark.slow
 def test_scripts_name_the_folders_of_their_clone(clone: Path, tmp_path: Path) -> None:
     corpus = clone / "search_engine" / "corpus"
     for script in ("corpus/pdf2images.py", "ingestion.py"):
@@ -55,6 +57,7 @@ def test_scripts_name_the_folders_of_their_clone(clone: Path, tmp_path: Path) ->
         assert all(Path(path).is_relative_to(corpus) for path in paths)
 
 
+@pytest.mark.slow
 def test_an_index_that_the_script_names_and_is_not_there_is_an_error(clone: Path, tmp_path: Path) -> None:
     script = clone / "search_engine" / "search_engine_api.py"
     text = script.read_text()
@@ -65,6 +68,7 @@ def test_an_index_that_the_script_names_and_is_not_there_is_an_error(clone: Path
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_without_a_corpus_folder_it_is_an_error_and_no_samples_are_served(
     clone: Path, tmp_path: Path
 ) -> None:

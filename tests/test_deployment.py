@@ -58,6 +58,7 @@ def serve_flags() -> set[str]:
     return {flag for parameter in parameters for flag in (*parameter.opts, *parameter.secondary_opts)}
 
 
+@pytest.mark.slow
 def test_the_dockerfile_passes_its_linter() -> None:
     linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if linter is None:
@@ -79,6 +80,7 @@ def test_the_service_may_be_any_user_of_group_0() -> None:
     assert "install -d -o 10001 -g 0 -m 775 /data" in values("RUN")[-1]
 
 
+@pytest.mark.slow
 def test_what_the_image_starts_is_a_command_that_refuses_without_a_token() -> None:
     arguments = yaml.safe_load(values("CMD")[-1])
     assert arguments[0] == "serve"
@@ -231,6 +233,7 @@ def backup_script() -> str:
     return script.replace("$$", "$").replace("%%", "%")
 
 
+@pytest.mark.slow
 def test_the_backup_unit_backs_up_every_collection_and_reports_a_failure(tmp_path: Path) -> None:
     for name in ("documents", "two words", "no collection"):
         (tmp_path / "lib" / name).mkdir(parents=True)
@@ -256,6 +259,7 @@ def test_the_backup_unit_backs_up_every_collection_and_reports_a_failure(tmp_pat
     assert {"--collection", "--keep", "--wait"} <= flags
 
 
+@pytest.mark.slow
 def test_a_backup_is_restored_and_asked_by_the_script(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Ferry\n\nThe ferry carried 48,200 passengers.\n")
     for words in ("add notes.md", "backup backups"):
@@ -271,6 +275,7 @@ def test_a_backup_is_restored_and_asked_by_the_script(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"notes.md", "c", "backups", "vrag"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vrag.service", "vrag-backup.service", "vrag-backup.timer"])
 def test_systemd_has_no_objection_to_the_unit(tmp_path: Path, name: str) -> None:
     analyze = shutil.which("systemd-analyze")

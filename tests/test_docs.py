@@ -91,6 +91,7 @@ def run(desk: Path, command: str) -> Result:
         return CliRunner().invoke(app, arguments, env=environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "tutorials"], ids=page_name)
 def test_every_command_shown_works(desk: Path, page: Path) -> None:
     """Those of the tutorials are run by test_tutorials.py."""
@@ -122,6 +123,7 @@ def found_command(words: list[str]) -> tuple[Any, list[str]]:
     return command, words
 
 
+@pytest.mark.slow
 def test_the_python_shown_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -324,12 +326,14 @@ vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
         assert answer.status_code == 200, (command, answer.text)
         return answer.json()
 
+    @pytest.mark.slow
     def test_the_old_names_work(self) -> None:
         code = self.PRELUDE + "\n".join(blocks(self.PAGE, "python"))
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "slide_1.png" in done.stdout.splitlines()[-1]
 
+    @pytest.mark.slow
     def test_the_agents_can_be_imported_as_they_were(self, desk: Path) -> None:
         both = "from demo.vrag_agent import VRAG; from demo.vimrag_agent import VimRAG"
         for folder, line in [(desk, both), (desk / "demo", "from vrag_agent import VRAG")]:

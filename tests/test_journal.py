@@ -278,6 +278,8 @@ with Journal(path) as journal:
 """
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_writer_that_is_killed_loses_nothing_that_it_told_of(tmp_path: Path) -> None:
     path, told = tmp_path / "lines", -1
     for _ in range(2):
@@ -300,6 +302,7 @@ def test_one_writes_and_the_lock_is_free_again(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_the_lock_of_another_writer_is_waited_for(tmp_path: Path) -> None:
     lock, announced = tmp_path / "lock", list[str]()
     code = (

@@ -23,9 +23,6 @@ from tools.run_notebooks import (
     run_notebook,
 )
 
-pytestmark = pytest.mark.slow
-
-
 ASK, COMPARE, LEARN = NOTEBOOKS
 MAX_BYTES = 600_000
 """Size of a notebook with its outputs."""
@@ -111,6 +108,7 @@ def test_the_pictures_of_the_documentation_are_those_of_the_notebooks() -> None:
         assert (IMAGES / f"notebook-{picture}.png").read_bytes() == pictures_of(read(name))[number]
 
 
+@pytest.mark.slow
 def test_the_answers_stand_where_the_notebook_says(executed: dict[str, Notebook]) -> None:
     """The rectangle on page 3 of the report, and an abstention."""
     run = texts(executed[ASK])
@@ -129,6 +127,7 @@ def test_the_answers_stand_where_the_notebook_says(executed: dict[str, Notebook]
     assert (drawn.max(axis=0) / page.size[::-1]).round(2).tolist() == [0.43, 0.9]
 
 
+@pytest.mark.slow
 def test_a_stored_output_is_that_of_a_new_run(executed: dict[str, Notebook]) -> None:
     """Wherever a cell does not name more documents than the quick run has."""
     stored, fresh = code_cells(read(ASK)), code_cells(executed[ASK])
@@ -140,6 +139,7 @@ def test_a_stored_output_is_that_of_a_new_run(executed: dict[str, Notebook]) -> 
         )
 
 
+@pytest.mark.slow
 def test_the_agents_differ_where_the_notebook_says(executed: dict[str, Notebook]) -> None:
     run = "\n".join(texts(executed[COMPARE]))
     assert "VRAG: 2 of 2 right" in run
@@ -157,11 +157,13 @@ def test_the_model_learned_in_the_stored_run() -> None:
     assert after >= before + 10
 
 
+@pytest.mark.slow
 def test_a_training_of_few_steps_runs(executed: dict[str, Notebook]) -> None:
     assert [picture.width > 800 for picture in pictures(executed[LEARN])] == [True] * 5
     assert any("Step 1 of 1" in text for text in texts(executed[LEARN]))
 
 
+@pytest.mark.slow
 def test_no_new_run_prints_a_warning(executed: dict[str, Notebook]) -> None:
     for name, notebook in executed.items():
         assert not [output.text for output in outputs(notebook) if output.get("name") == "stderr"], name

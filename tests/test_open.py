@@ -280,6 +280,7 @@ def test_an_empty_question_is_an_error(session: vrag.Session) -> None:
     assert session.runs.ids() == []
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_no_session() -> None:
     heavy = "{'vrag.factory', 'vrag.index', 'lancedb', 'numpy', 'pydantic'}"
     code = f"import sys, vrag; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"

@@ -18,9 +18,6 @@ import pytest
 import vrag
 from tools import make_licences
 
-pytestmark = pytest.mark.slow
-
-
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DATA_SUFFIXES = frozenset(".css .html .jinja .jpg .js .json .md .npz .pdf .py .svg .typed .yaml".split())
@@ -45,15 +42,18 @@ def fresh_modules(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_light() -> None:
     assert not fresh_modules("import vrag").intersection(HEAVY)
 
 
+@pytest.mark.slow
 def test_the_command_line_starts_without_models_or_index_engine() -> None:
     loaded = fresh_modules("import vrag.cli.root")
     assert not loaded.intersection({"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2"})
 
 
+@pytest.mark.slow
 def test_the_package_opens_no_connection_when_imported() -> None:
     code = (
         "import socket\n"
@@ -64,6 +64,7 @@ def test_the_package_opens_no_connection_when_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_onnxruntime_reports_nothing_about_its_use(tmp_path: Path) -> None:
     """Its telemetry would begin by writing an identifier of the device to the home folder."""
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
@@ -77,6 +78,7 @@ def test_what_the_package_offers_exists() -> None:
     assert all(hasattr(vrag, name) for name in vrag.__all__)
 
 
+@pytest.mark.slow
 def test_what_is_installed_holds_none_of_the_references_names() -> None:
     """They are files of a clone: installed, `demo` or `scripts` would shadow packages of others."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
@@ -130,6 +132,8 @@ def source_files(folder: str) -> set[str]:
     return {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_the_wheel_has_the_package_with_its_data_and_nothing_else(
     built: tuple[Path, Path],
 ) -> None:
@@ -151,6 +155,7 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(
     } <= names
 
 
+@pytest.mark.slow
 def test_the_sdist_has_what_the_wheel_is_built_from_and_nothing_else(
     built: tuple[Path, Path],
 ) -> None:
@@ -160,6 +165,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from_and_nothing_else(
     assert names == source_files("src") | about
 
 
+@pytest.mark.slow
 def test_built_files_name_no_path_of_the_machine(built: tuple[Path, Path]) -> None:
     paths = [str(ROOT).encode(), str(Path.home()).encode() + b"/."]
     wheel, sdist = built
@@ -168,12 +174,14 @@ def test_built_files_name_no_path_of_the_machine(built: tuple[Path, Path]) -> No
     assert [name for name, content in files.items() if any(path in content for path in paths)] == []
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal_byte_for_byte(built: tuple[Path, Path], tmp_path: Path) -> None:
     again = build(tmp_path)
 
     assert [path.read_bytes() for path in built] == [path.read_bytes() for path in again]
 
 
+@pytest.mark.slow
 def test_the_metadata_say_who_where_and_for_what(built: tuple[Path, Path]) -> None:
     text = read_wheel(built[0])[f"vrag_agent-{vrag.__version__}.dist-info/METADATA"].decode()
     found = message_from_string(text)

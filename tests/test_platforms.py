@@ -101,6 +101,7 @@ print(json.dumps([refused, sorted(attempts.keys() - refused.keys()), sorted(os.l
 """
 
 
+@pytest.mark.slow
 def test_the_rules_refuse_what_windows_refuses_and_nothing_else(tmp_path: Path) -> None:
     refused, passed, left = run(REFUSED, tmp_path)
     assert passed == []
@@ -126,6 +127,7 @@ print(json.dumps([failed, atomic_io.os.name, hasattr(atomic_io.os, "fork"), atom
 """
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_modules_and_functions_of_posix() -> None:
     assert run(IMPORTED) == [{}, "nt", False, "win32"]
 
@@ -160,6 +162,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_folder_is_indexed_asked_and_changed_while_files_are_open(tmp_path: Path) -> None:
     """Workers convert it, caches are mapped, runs and collections are deleted, under the rules of Windows."""
     (tmp_path / "docs").mkdir()
@@ -304,6 +307,7 @@ print(json.dumps(asyncio.run(_serve_until_signal(serve()))))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_an_mcp_server_where_the_event_loop_handles_no_signals() -> None:
     assert run(STOPPED) == 2
 
@@ -323,6 +327,7 @@ print(json.dumps(encoding))
 """
 
 
+@pytest.mark.slow
 def test_output_into_files_is_utf_8_whatever_the_code_page() -> None:
     assert run(PRINTED) == "utf-8"
 
@@ -338,6 +343,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_a_program_is_ended_at_its_time_limit_with_all_that_it_started(tmp_path: Path) -> None:
     """By Windows' own program: killing LibreOffice's first process leaves the one that works."""
     taskkill = tmp_path / "taskkill"

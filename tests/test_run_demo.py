@@ -194,6 +194,7 @@ def test_a_model_that_is_named_outweighs_vllm(clone: Clone, place: str) -> None:
     assert not (clone.programs / "calls").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_has_the_model_already_is_used_and_left_alone(clone: Clone) -> None:
     clone.with_vllm()
     with subprocess.Popen([clone.programs / "vllm"], env=clone.environment, stdout=subprocess.PIPE) as server:

@@ -78,6 +78,7 @@ class TestRunJobs:
         outcomes = run_jobs.run_jobs(jobs, run_jobs.Machine(folder, {}))
         return {f"{outcome.job}: {outcome.step}": (outcome.state, outcome.remark) for outcome in outcomes}
 
+    @pytest.mark.slow
     def test_commands_run_with_matrix_environment_and_files_of_earlier_jobs(
         self, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -89,6 +90,7 @@ class TestRunJobs:
         assert found["some/second: Show"][0] == "passed"
         assert not (repository / "out").exists()
 
+    @pytest.mark.slow
     def test_what_github_alone_can_do_is_skipped_with_the_reason(
         self, repository: Path, tmp_path: Path
     ) -> None:
@@ -102,6 +104,7 @@ class TestRunJobs:
         assert found["some/first:one: Release"] == ("skipped", "GitHub alone knows github.token")
         assert found["some/other: all steps"] == ("skipped", "needs windows-2025")
 
+    @pytest.mark.slow
     def test_after_a_failure_neither_later_steps_nor_jobs_that_need_it_run(
         self, repository: Path, tmp_path: Path
     ) -> None:
@@ -111,6 +114,7 @@ class TestRunJobs:
         assert found["some/second: Go on"] == ("skipped", "an earlier step failed")
         assert found["some/third: all steps"] == ("skipped", "second failed")
 
+    @pytest.mark.slow
     def test_a_folder_that_is_kept_has_the_current_commit_and_the_environment_alone(
         self, repository: Path, tmp_path: Path
     ) -> None:
@@ -127,6 +131,7 @@ class TestRunJobs:
         assert (clone / "out" / "two").read_text() == "bonjour two true\n"
         assert "bonjour" in (clone / "workflows" / "some.yml").read_text(encoding="utf-8")
 
+    @pytest.mark.slow
     def test_an_unknown_job_is_an_error(self, repository: Path) -> None:
         jobs = run_jobs.read_jobs(repository / "workflows" / "some.yml")
 

@@ -45,6 +45,7 @@ def hold() -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_what_the_next_one_removes_and_a_live_one_keeps_its_own(folder: Path) -> None:
     live, victim = hold(), hold()
     try:
@@ -90,6 +91,7 @@ def test_a_directory_without_a_lock_is_removed_once_it_is_old(folder: Path, name
     assert list(folder.iterdir()) == [new]
 
 
+@pytest.mark.slow
 def test_who_writes_to_a_collection_removes_what_killed_writers_left(folder: Path, tmp_path: Path) -> None:
     collection = Collection.create(tmp_path / "collection")
     (collection.directory / "index").mkdir(exist_ok=True)

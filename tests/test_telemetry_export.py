@@ -236,6 +236,7 @@ def at_the_end(events: Sequence[Event], variables: dict[str, str]) -> subprocess
     )
 
 
+@pytest.mark.slow
 def test_what_is_open_when_the_process_ends_is_sent(collector: Collector) -> None:
     done = at_the_end(run()[:9], {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
     assert done.stdout == "done\n"
@@ -243,6 +244,7 @@ def test_what_is_open_when_the_process_ends_is_sent(collector: Collector) -> Non
     assert Ours.INTERRUPTED in {pair.key for pair in root.attributes}
 
 
+@pytest.mark.slow
 def test_the_console_is_standard_error() -> None:
     done = at_the_end(run(), {"OTEL_TRACES_EXPORTER": "console"})
     assert done.stdout == "done\n"
@@ -250,6 +252,7 @@ def test_the_console_is_standard_error() -> None:
     assert SECRET not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_not_there_costs_no_answer() -> None:
     done = at_the_end(run(), {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
     assert done.stdout == "done\n"

@@ -212,6 +212,7 @@ def test_a_run_with_it_is_replayed(way: Way, tmp_path: Path) -> None:
     assert differences(stored.events, list(replay(stored, tiny_corpus()))) == []
 
 
+@pytest.mark.slow
 @both
 def test_a_run_with_it_is_not_replayed_without_the_package(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: Path

@@ -270,6 +270,7 @@ def test_a_run_whose_first_question_is_gone_is_a_conversation_of_its_own(runs: D
     assert selected(runs, before=before(runs, 30)) == {later}
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_in_the_middle_leaves_whole_runs_alone(runs: DatedRuns) -> None:
     own = [runs.add(days, "alice") for days in range(1, 7)]
     other = runs.add(3, "bob")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from browsing import KAYAK, PASSENGERS, Answers, ask_by_key, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
+import pytest
 
 if TYPE_CHECKING:
     import pytest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from vrag.server.runs.schema import AgentSelection
 
 
+@pytest.mark.smoke
 def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
     page = visit(desk.address).page
     page.get_by_role("button", name=KAYAK).click()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from browsing import Desk, Opener, Visit
-    from playwright.sync_api import FilePayload, Page
+    from playwright.sync_api import FilePayload, Page, Route
 
 ASK, UPLOAD, MANAGE, ADMINISTER = UserRole
 NOTE: FilePayload = {
@@ -170,6 +170,24 @@ def test_a_refused_removal_shows_what_the_user_may_do_now(roles: Roles, visit: O
     expect(page.locator(".held-remove")).to_have_count(0)
     expect(row.locator("input")).to_be_checked()
     check_axe(page, "documents after the role was taken away")
+
+
+def test_a_role_that_changes_while_the_page_learns_of_the_last_change_is_learnt(
+    roles: Roles, visit: Opener
+) -> None:
+    page = roles.enter(visit, MANAGE).page
+    page.locator("#to-documents").click()
+    expect(page.locator("#new-collection")).to_be_visible()
+    refuse = "window.dispatchEvent(new Event('vrag:forbidden'))"
+    waiting: list[Route] = []
+    page.route("**/options", lambda route: waiting.append(route), times=1)  # noqa: PLW0108 - it takes functions only
+    roles.file.set_role("manage", UPLOAD)
+    page.evaluate(refuse)
+    expect(page.locator("#toasts")).to_contain_text("You may now ask and add documents.")
+    roles.file.set_role("manage", ASK)
+    page.evaluate(refuse)
+    waiting[0].continue_()
+    expect(page.locator("#toasts")).to_contain_text("You may now ask.")
 
 
 def test_settings_of_administrators_go_with_the_role(roles: Roles, visit: Opener) -> None:

@@ -117,6 +117,7 @@ def untimed(out: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_killed_and_gone_on_with_it_tells_the_same(prepared: Path, tmp_path: Path) -> None:
     """A real process is killed when one run is on disk and another waits for the model."""
     out, whole = tmp_path / "killed", tmp_path / "whole"

@@ -77,6 +77,8 @@ def asked(home: Home) -> Done:
     return home.start("ask", "./docs", "How many passengers did the ferry carry in 2024?", "--json")
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_ask_answers_with_evidence_as_json(asked: Done) -> None:
     assert asked.status == 0, asked.err
     result = asked.json
@@ -205,6 +207,7 @@ def test_a_document_that_is_gone_is_not_answered_from(tmp_path: Path) -> None:
     assert "old.txt" not in done.out
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_while_another_process_indexes(asked: Done, home: Home) -> None:
     with FileLock(home.path / "collection" / "lock"):
         done = home.start("ask", "docs", "What does a return ticket cost?")

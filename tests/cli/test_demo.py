@@ -62,6 +62,7 @@ def demo(home: Path, *arguments: str, **environment: str) -> subprocess.Complete
     return subprocess.run(line, capture_output=True, text=True, cwd=home, env=known, check=False, timeout=300)
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
     (question,) = re.findall(r'^\$ vrag ask samples/documents "(.+)"$', README, re.MULTILINE)
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
@@ -74,6 +75,7 @@ def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
     assert at == sorted(at)
 
 
+@pytest.mark.slow
 def test_a_question_that_is_answered_here_and_a_part_that_is_served_exclude_each_other(
     tmp_path: Path,
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_question_that_is_answered_here_and_a_part_that_is_served_exclude_each
     assert "Leave out the question or --only" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_it_says_how_to_choose_another_place(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("A file where a folder belongs.")
     done = demo(tmp_path, "How many passengers?", XDG_DATA_HOME=str(tmp_path / "data"))
@@ -92,6 +95,7 @@ def test_where_nothing_can_be_written_it_says_how_to_choose_another_place(tmp_pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_samples_are_copied_to_a_new_folder_and_never_over_another(tmp_path: Path) -> None:
     done = demo(tmp_path, "--copy-to", "samples")
     assert done.returncode == 0, done

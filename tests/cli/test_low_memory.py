@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
 def test_a_limit_that_the_tables_do_not_fit_into_is_told_before_they_are_opened(tmp_path: Path) -> None:
     Collection.create(tmp_path / "collection")

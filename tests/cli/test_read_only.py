@@ -63,6 +63,7 @@ def collection(tmp_path: Path) -> Path:
     return made.directory
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform == "win32" or (sys.platform != "linux" and os.getuid() == 0),
     reason="root may write anywhere",

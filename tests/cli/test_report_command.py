@@ -190,6 +190,7 @@ def interrupted(home: Home, server: ChatServer, *arguments: str) -> Done:
     return Done(process.returncode, out, err)
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_the_report_of_what_is_done(home: Home) -> None:
     with ChatServer(answering) as server:
         done = interrupted(
@@ -202,6 +203,7 @@ def test_ctrl_c_writes_the_report_of_what_is_done(home: Home) -> None:
     assert "cancelled" in {row["ended"] for row in home.vrag("runs", "list", "--json").json}
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_anything_is_done_writes_nothing(home: Home) -> None:
     with ChatServer(answering) as server:
         done = interrupted(home, server, "-q", "This HANGS?", "-o", "never.html")

@@ -156,6 +156,7 @@ def test_no_questions_are_refused(desk: Path, tmp_path: Path) -> None:
 PROCESS = "import sys; sys.argv[0] = 'vrag'; from test_rolling_cli import app; app()"
 
 
+@pytest.mark.slow
 def test_what_was_stopped_goes_on_from_there(desk: Path, tmp_path: Path) -> None:
     """A real process gets Ctrl-C when two of its rollouts are recorded and two others wait for the model."""
     out, here = tmp_path / "out", Path(__file__).parent

@@ -101,6 +101,7 @@ def test_with_json_logs_it_prints_json_alone(collection: Path, monkeypatch: pyte
     assert messages[1:] == ["stopped"]
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_it_serves_what_the_page_shows(collection: Path) -> None:
     with running(collection, "--only", "search") as (address, told):

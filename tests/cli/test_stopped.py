@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 
 app = create_app()
 
@@ -82,6 +80,7 @@ STOPS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @STOPS
 def test_a_stop_leaves_one_object_where_json_was_asked_for(
     desk: Path, server: ChatServer, number: signal.Signals, expected: int
@@ -104,6 +103,7 @@ def test_so_does_ctrl_c_before_the_question_is_asked(monkeypatch: pytest.MonkeyP
     assert json.loads(done.stdout).keys() == {"failure", "hint"}
 
 
+@pytest.mark.slow
 @STOPS
 def test_what_is_said_on_a_stop_leads_to_the_run(
     desk: Path, server: ChatServer, number: signal.Signals, expected: int
@@ -116,6 +116,7 @@ def test_what_is_said_on_a_stop_leads_to_the_run(
     assert "The run was stopped before there was an answer." in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
     desk: Path, server: ChatServer
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
     assert "Interrupted" in (desk / "told.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "vrag.cli.ask", "vrag.settings", "vrag.cli.root"])
 def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
     code = (
@@ -148,6 +150,7 @@ def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["", None], ids=["list", "all"])
 def test_loading_commands_loads_no_models_and_no_index_engine(command: str | None) -> None:
     """Listing the commands loads less than loading all of them."""
@@ -197,6 +200,7 @@ def stopped_itself(desk: Path, where: str, *arguments: str, setup: str = "") -> 
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_sigterm_while_files_are_added_keeps_what_is_done(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for number in range(6):
@@ -233,6 +237,7 @@ def wait(ignored: bool = False) -> None:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setup", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)"], ids=["", "background"]
 )
@@ -242,6 +247,7 @@ def test_sigterm_cancels_work_in_an_event_loop_as_ctrl_c_does(tmp_path: Path, se
     assert (status, said) == (143, "cancelled in order\n")
 
 
+@pytest.mark.slow
 def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> None:
     where = WAITING.replace("signal.SIGTERM)", "signal.SIGINT)")
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
@@ -250,6 +256,7 @@ def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> 
     assert stopped_itself(tmp_path, where, "wait") == (130, "cancelled in order\n")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_just_starting_is_not_called_damaged(desk: Path) -> None:
     with RunStore(desk / COLLECTION / "runs").record() as recording:
         listed = json.loads(vrag(desk, "runs", "list", "--json", "-c", COLLECTION).stdout)

@@ -104,6 +104,7 @@ except KeyboardInterrupt:
 OUTER = "import sys; from vrag.cli.train.verl import run_command; sys.exit(run_command(sys.argv[1:]))"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
     line = [sys.executable, "-c", OUTER, sys.executable, "-c", ENDING]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
@@ -327,6 +328,7 @@ def run_script(*given: str, **variables: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_the_script_helps() -> None:
     done = run_script("--help")
     assert done.returncode == 0
@@ -334,6 +336,7 @@ def test_the_script_helps() -> None:
     assert "set -eu" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_script_says_all_that_is_missing_and_no_keys() -> None:
     done = run_script(PYTHON=sys.executable, TRAIN_FILE="none.parquet", VRAG_JUDGE_KEY=KEY)
     assert done.returncode == 1
@@ -343,6 +346,7 @@ def test_the_script_says_all_that_is_missing_and_no_keys() -> None:
     assert KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_script_hands_its_arguments_on(tmp_path: Path, data: Path) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$@"\n', encoding="utf-8")

@@ -71,6 +71,7 @@ def test_a_question_is_answered_from_what_is_indexed(tmp_path: Path, busy: Colle
     assert "9:15" in done.out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_wait(tmp_path: Path, busy: Collection) -> None:
     command = [sys.executable, "-m", "vrag", "index", "prune", "-c", "c", "--wait", "600"]
     with (

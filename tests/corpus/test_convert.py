@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import Conversion, SourceFile
 
-pytestmark = pytest.mark.slow
-
 
 SCRIPTED = {".script": ScriptedFile}
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
@@ -86,6 +84,8 @@ def test_a_refused_item_fails_alone_with_its_reason(tmp_path: Path) -> None:
     assert failures(conversions) == {2: "It is bad.", 4: "It is damaged (ZeroDivisionError: odd)."}
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_a_crash_costs_the_item_it_happened_on(tmp_path: Path) -> None:
     conversions = run(tmp_path, "crash ok ok ok crash ok ok ok crash", "ok ok")
     assert made(conversions) == [2, 3, 4, 6, 7, 8]
@@ -106,6 +106,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vrag.corpus.workers.worker_pool.WALL_FACTOR", 1000.0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_hang_costs_the_item_it_happened_on_and_its_time_limit(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok ok ok hang ok ok", seconds=1.0)
@@ -113,6 +114,7 @@ def test_a_hang_costs_the_item_it_happened_on_and_its_time_limit(tmp_path: Path)
     assert failures(conversions) == {4: "It took longer than the time limit of 2 seconds."}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit of processor time")
 def test_an_endless_computation_costs_its_item_and_its_limit_of_processor_time(tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_an_endless_computation_costs_its_item_and_its_limit_of_processor_time(t
     assert failures(conversions).keys() == {4, None}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit of processor time")
 def test_a_page_that_has_to_wait_for_the_processor_is_not_lost(tmp_path: Path) -> None:
@@ -131,12 +134,14 @@ def test_a_page_that_has_to_wait_for_the_processor_is_not_lost(tmp_path: Path) -
     assert made(conversions) == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_libraries_find_nothing_in_the_standard_input_of_a_worker(tmp_path: Path) -> None:
     """Tasks come by it, and a thread waits for them: on Windows, libraries that look at it wait too."""
     assert failures(run(tmp_path, "input", workers=1)) == {1: "Standard input has b''."}
 
 
+@pytest.mark.slow
 def test_a_file_that_crashes_or_hangs_on_opening_fails_as_a_whole(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok crash!", "ok hang!", "ok", seconds=1.0)
     whole = {c.source.name: c.reason for c in conversions if isinstance(c, Failed) and c.ordinal is None}
@@ -198,6 +203,7 @@ class Live:
         return self.coming.pop(0)
 
 
+@pytest.mark.slow
 def test_a_small_file_that_comes_later_does_not_wait_for_a_large_one(tmp_path: Path) -> None:
     large, small, middle = scripts(tmp_path, "slow " * 60, "ok ok ok", "ok " * 30)
     live = Live()
@@ -216,6 +222,7 @@ def test_a_small_file_that_comes_later_does_not_wait_for_a_large_one(tmp_path: P
     assert len(seen) == 60 + 3 + 30 + 3
 
 
+@pytest.mark.slow
 def test_a_large_file_leaves_a_worker_to_small_ones(tmp_path: Path) -> None:
     (tmp_path / "a.slow").write_text("ok " * 9)
     (tmp_path / "z.script").write_text("ok ok")
@@ -232,6 +239,7 @@ def test_a_large_file_leaves_a_worker_to_small_ones(tmp_path: Path) -> None:
     assert ends == ["z.script", "a.slow"]
 
 
+@pytest.mark.slow
 def test_files_that_take_long_to_open_leave_a_worker_to_others(tmp_path: Path) -> None:
     live = Live()
     for name in ("a.slow", "b.slow", "z.script"):
@@ -252,6 +260,7 @@ def test_live_sources_end_when_none_are_left_and_no_file_is_open(tmp_path: Path)
     assert list(convert_all(Live(), tmp_path, CorpusOptions(workers=1), live=True)) == []
 
 
+@pytest.mark.slow
 @linux
 def test_an_item_that_wants_all_memory_fails_alone(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok eat ok")
@@ -259,6 +268,7 @@ def test_an_item_that_wants_all_memory_fails_alone(tmp_path: Path) -> None:
     assert failures(conversions) == {2: "It takes more memory than is allowed."}
 
 
+@pytest.mark.slow
 @linux
 def test_closing_the_generator_ends_the_workers(tmp_path: Path) -> None:
     sources = scripts(tmp_path, "pid hang", "pid hang")
@@ -292,6 +302,7 @@ for conversion in convert_all([source], source.path.parent, options, converters=
 """
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_workers_end_with_their_parent_and_need_no_main_guard(tmp_path: Path, how: signal.Signals) -> None:
@@ -341,6 +352,7 @@ def test_an_items_directory_that_cannot_be_written_is_no_fault_of_the_file(tmp_p
         run(tmp_path, "picture")
 
 
+@pytest.mark.slow
 def test_a_converter_that_workers_cannot_import_is_an_error(tmp_path: Path) -> None:
     nowhere = type("Nowhere", (ScriptedFile,), {"__module__": "corpus.nowhere"})
     sys.modules["corpus.nowhere"] = type(sys)("corpus.nowhere")
@@ -356,6 +368,7 @@ def test_a_converter_that_workers_cannot_import_is_an_error(tmp_path: Path) -> N
         del sys.modules["corpus.nowhere"]
 
 
+@pytest.mark.slow
 def test_one_large_file_is_shared_by_all_workers(tmp_path: Path) -> None:
     conversions = run(tmp_path, "pid slow " * 60)
     pids = {c.item.text for c in conversions if isinstance(c, Converted)} - {"slow"}

@@ -112,6 +112,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_pages_have_text_with_boxes_and_a_picture(
@@ -133,6 +134,7 @@ def test_pages_have_text_with_boxes_and_a_picture(
     assert [entry.name for entry in tmp_path.iterdir() if entry != path] == ["items"]
 
 
+@pytest.mark.slow
 @installed
 def test_the_same_bytes_give_the_same_items(documents: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "a.docx"
@@ -140,6 +142,7 @@ def test_the_same_bytes_give_the_same_items(documents: dict[str, Path], tmp_path
     assert items_of(path) == items_of(path)
 
 
+@pytest.mark.slow
 @posix
 def test_odd_file_names_do_not_reach_libreoffice(tmp_path: Path, program: Path) -> None:
     stand_in(program, "save(3 if document.name == 'document.docx' and document.stat().st_size else 0)")
@@ -170,6 +173,8 @@ def server() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 @installed
 def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[str, list[str]]) -> None:
     address, asked = server
@@ -201,6 +206,7 @@ def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[
     assert asked == []
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize("entity", ["file", "network", "many"])
 def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
@@ -230,6 +236,7 @@ def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
     assert len(text) < 10_000
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize(
     ("name", "data", "kind", "reason"),
@@ -296,6 +303,7 @@ def test_libreoffice_is_found_where_installers_put_it(
     assert Path(find_soffice()).parent.parent == tmp_path
 
 
+@pytest.mark.slow
 @posix
 def test_a_document_is_printed_once_for_all_workers_and_its_pdf_goes_in_the_end(
     tmp_path: Path, program: Path
@@ -312,6 +320,7 @@ def test_a_document_is_printed_once_for_all_workers_and_its_pdf_goes_in_the_end(
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.slow
 @posix
 def test_printing_has_a_time_limit_of_its_own(tmp_path: Path, program: Path) -> None:
     stand_in(program, "while time.process_time() < 2.5: pass\nsave(2)")
@@ -331,6 +340,7 @@ time.sleep(100)
 """
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
 def test_all_processes_of_libreoffice_end_at_the_time_limit(tmp_path: Path, program: Path) -> None:
@@ -359,6 +369,7 @@ list(convert_all([source], source.path.parent / "items", CorpusOptions(workers=1
 """
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
 @pytest.mark.parametrize("who", ["parent", "worker"])
@@ -403,6 +414,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 @posix
 def test_what_a_killed_process_has_printed_by_itself_is_removed_at_the_next_start(
     tmp_path: Path, program: Path
@@ -430,6 +442,7 @@ def _children(pid: int) -> set[int]:
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
+@pytest.mark.slow
 @posix
 def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path) -> None:
     stand_in(program, "os.abort()")
@@ -440,6 +453,7 @@ def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path
     assert sum(isinstance(c, ItemCount) for c in conversions) == 1
 
 
+@pytest.mark.slow
 @installed
 def test_restricted_workers_and_a_restricted_libreoffice_read_a_document(tmp_path: Path) -> None:
     conversions = convert([write(tmp_path / "a.odt", odt("The ferry", "departs"))])
@@ -448,6 +462,7 @@ def test_restricted_workers_and_a_restricted_libreoffice_read_a_document(tmp_pat
     assert texts == {1: "The ferry", 2: "departs"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
 def test_libreoffice_reads_and_writes_its_own_folder_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -480,6 +495,7 @@ def test_libreoffice_reads_and_writes_its_own_folder_only(
     assert b"PermissionError" in done.stderr
 
 
+@pytest.mark.slow
 @posix
 def test_libreoffice_sees_nothing_of_the_users_settings(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch

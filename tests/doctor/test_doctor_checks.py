@@ -255,6 +255,7 @@ def test_little_room_is_warned_of(
     assert (check.status, check.details["free_bytes"]) == (status, int(free))
 
 
+@pytest.mark.slow
 def test_torch_is_not_imported_where_nothing_needs_it(tmp_path: Path) -> None:
     code = (
         "import sys; from vrag.doctor import *; from vrag.settings import load_settings\n"

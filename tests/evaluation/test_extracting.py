@@ -302,6 +302,7 @@ class TestKept:
         with pytest.raises(JudgeError, match="Extractions cannot be cached in"):
             of(Says(), tmp_path / "kept")
 
+    @pytest.mark.slow
     def test_a_killed_process_leaves_those_that_it_told_of(self, tmp_path: Path) -> None:
         path = tmp_path / "kept"
         arguments = [sys.executable, "-c", WRITER, str(path)]

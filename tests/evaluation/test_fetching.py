@@ -310,6 +310,7 @@ print(fetch(benchmark))
 """
 
 
+@pytest.mark.slow
 def test_the_environment_counts(tmp_path: Path) -> None:
     """In a process of its own: the client reads it when it is imported."""
     require("models", "huggingface_hub")

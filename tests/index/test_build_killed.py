@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fake_conversion import FakeConversion
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("conversion")]
+pytestmark = pytest.mark.usefixtures("conversion")
 
 
 class Killed(BaseException):

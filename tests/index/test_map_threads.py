@@ -37,6 +37,7 @@ def test_an_error_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     maxsim.executor.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,10 +50,7 @@ SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +81,7 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_collection_is_that_of_one_machine(cluster: object, files: Path, tmp_path: Path) -> None:
     """Of vectors of many rows, from files fetched; of one row, and none, of files shared: below."""
     opened = partial(HashEmbedder, VectorKind.MULTI, 16)
@@ -187,6 +185,7 @@ def own_processes(title: str) -> list[int]:
     return [process for process in titled if is_ours(process)]
 
 
+@pytest.mark.slow
 def test_what_is_no_files_fault_ends_the_job_with_its_own_error(
     cluster: object, files: Path, tmp_path: Path
 ) -> None:
@@ -221,6 +220,7 @@ def test_what_is_no_files_fault_comes_back_as_its_own_error(
     assert type(message.error) is error
 
 
+@pytest.mark.slow
 def test_what_nobody_can_bring_to_an_end_fails_with_the_reason(
     cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,6 +233,8 @@ def test_what_nobody_can_bring_to_an_end_fails_with_the_reason(
     assert "were lost" in report.problems[0].reason
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_the_order_is_the_promised_one_and_what_is_had_is_not_made(
     cluster: object, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +255,7 @@ def test_the_order_is_the_promised_one_and_what_is_had_is_not_made(
         assert sorted(ordinals) == list(range(2, mine[0].items + 1))
 
 
+@pytest.mark.slow
 def test_it_can_be_left_in_the_middle(cluster: object, files: Path, tmp_path: Path) -> None:
     sources = [read_source(path) for path in sorted(files.glob("*.txt"))]
     made = by_ray(RayOptions())(iter(sources), tmp_path / "items", OPTIONS, lambda _: ())

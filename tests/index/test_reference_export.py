@@ -208,6 +208,7 @@ index_export.export_index(Collection.open(sys.argv[1]), Path(sys.argv[2]), Vecto
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("existing", [False, True])
 def test_killed_before_the_end_it_leaves_what_was_there(
     collection: Collection, tmp_path: Path, existing: bool
@@ -242,6 +243,7 @@ index_export.export_index(Collection.open(sys.argv[1]), Path(sys.argv[2]), Vecto
 """
 
 
+@pytest.mark.slow
 def test_an_export_to_a_target_that_another_process_writes_is_refused(
     collection: Collection, tmp_path: Path
 ) -> None:

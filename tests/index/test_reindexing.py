@@ -183,6 +183,7 @@ class TestNothingToDo:
 
         return block
 
+    @pytest.mark.slow
     def test_what_is_there_is_reported(
         self, collection: Collection, folder: Path, no_lock: Callable[[], object]
     ) -> None:
@@ -198,6 +199,7 @@ class TestNothingToDo:
         with pytest.raises(CollectionError):
             add(collection, [folder])
 
+    @pytest.mark.slow
     def test_what_others_began_waits(
         self, collection: Collection, folder: Path, no_lock: Callable[[], object]
     ) -> None:

@@ -148,6 +148,7 @@ class TestLock:
             pass
         assert not (collection.directory / "writer.json").exists()
 
+    @pytest.mark.slow
     def test_another_process_is_named(self, collection: Collection) -> None:
         code = (
             "import sys; from vrag.index.collection import Collection\n"
@@ -287,6 +288,7 @@ class TestReading:
 
 
 class TestDisk:
+    @pytest.mark.slow
     def test_a_full_disk_is_told_and_what_is_committed_stays(
         self, collection: Collection, folder: Path, tmp_path: Path
     ) -> None:

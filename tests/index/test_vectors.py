@@ -280,6 +280,7 @@ def test_killed_while_it_builds_the_next_build_gives_the_same_answers(
     assert folders(collection) == {"vectors-key-originals", "vectors-key-pooled8"}
 
 
+@pytest.mark.slow
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     made = things(MULTI, 1500)
     collection = make(tmp_path / "c", made, MULTI)

@@ -37,7 +37,10 @@ RENDERERS = [
     "pdfium",
     pytest.param(
         "poppler",
-        marks=pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="pdftoppm is not installed"),
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="pdftoppm is not installed"),
+        ],
     ),
 ]
 SCALE = 2

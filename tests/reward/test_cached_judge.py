@@ -153,6 +153,7 @@ def writer(path: Path, name: str, verdicts: int) -> subprocess.Popen[str]:
 
 
 class TestTheFile:
+    @pytest.mark.slow
     def test_processes_write_at_once_and_one_is_killed(self, tmp_path: Path) -> None:
         path = tmp_path / "verdicts.sqlite"
         with writer(path, "killed", 100_000) as killed, writer(path, "other", 30) as other:

@@ -83,6 +83,7 @@ def test_all_runs_are_run_once_and_finished_ones_not_again(tmp_path: Path) -> No
     assert told == ["4 of 4 runs are finished."]
 
 
+@pytest.mark.slow
 def test_two_runners_of_one_study_start_no_run_twice(tmp_path: Path) -> None:
     study = setting("--wait", ".05", seeds=(1,))
     with begin(tmp_path, study) as runner:
@@ -105,6 +106,7 @@ def test_a_run_that_fails_is_told_and_goes_on_at_the_next_call(tmp_path: Path) -
     assert steps(tmp_path / "grpo-1") == list(range(1, 11))
 
 
+@pytest.mark.slow
 def test_a_killed_runner_loses_nothing_and_no_run_is_started_beside_itself(tmp_path: Path) -> None:
     study = setting("--wait", ".08", seeds=(1,))
     with begin(tmp_path, study) as runner:
@@ -119,6 +121,7 @@ def test_a_killed_runner_loses_nothing_and_no_run_is_started_beside_itself(tmp_p
         assert is_done(tmp_path, Job(name.removesuffix("-1"), 1))
 
 
+@pytest.mark.slow
 def test_a_killed_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     study = setting("--wait", ".02", seeds=(1,), parallel=1)
     with begin(tmp_path, study) as runner:
@@ -130,6 +133,7 @@ def test_a_killed_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert steps(tmp_path / "grpo-1") == list(range(1, 11))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_runner_ends_its_trainers_first(tmp_path: Path, sent: signal.Signals) -> None:
     study = setting("--wait", "5", seeds=(1,))

@@ -158,6 +158,7 @@ class TestStoppedAndGoneOnWith:
         steps = [line["step"] for line in metrics(tmp_path / FILE)]
         assert steps == [0, 1, 2, 3, 4, 5, 6]
 
+    @pytest.mark.slow
     def test_a_process_that_is_killed_loses_nothing(self, whole: tuple[Path, Any], tmp_path: Path) -> None:
         """SIGKILL at a random moment, in both trainers; another process goes on."""
         code = "import pathlib, sys; from test_local_trainer import child; child(pathlib.Path(sys.argv[1]))"

@@ -166,6 +166,7 @@ def test_series_are_by_step_with_gaps_left_out_and_the_last_line_of_a_step_count
     assert latest(lines) == {"loss": (3, 0.2)}
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path) -> None:
     script = (
         "import resource, signal, sys; from pathlib import Path\n"
@@ -183,6 +184,7 @@ def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path) -> None:
     assert target.read_bytes() == b'{"step": 1, "reward": 0.5, "loss": 1.0}\n'
 
 
+@pytest.mark.slow
 def test_kills_lose_no_step_and_double_none(tmp_path: Path) -> None:
     """The writer keeps a checkpoint after every third step, and is killed after any number of bytes."""
     target, checkpoint = tmp_path / "metrics.jsonl", tmp_path / "checkpoint"

@@ -353,6 +353,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_loses_nothing_that_it_told_of(tmp_path: Path) -> None:
     folder, cases = tmp_path / "out", 40
     here = Path(__file__).parent

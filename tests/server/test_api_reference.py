@@ -143,6 +143,7 @@ def test_names_of_collections_are_told() -> None:
     assert "Reports" in ask(app(corpora=lambda: ("Reports",)), "GET", "/docs").text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 def test_the_examples_of_requests_without_ids_work(tmp_path: Path) -> None:
     answering = Scripted(tmp_path)

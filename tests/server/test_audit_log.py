@@ -82,6 +82,7 @@ def test_others_cannot_read_it(path: Path, log: AuditLog) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_threads_and_processes_write_whole_lines(path: Path, log: AuditLog) -> None:
     command = [sys.executable, "-c", WRITER, str(path), "process"]
     with subprocess.Popen(command) as process:

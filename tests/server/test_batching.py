@@ -257,6 +257,7 @@ print("ended", flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGINT"])
 def test_a_signal_ends_it_when_what_runs_is_answered(signal: str) -> None:
     from signal import Signals
@@ -280,6 +281,7 @@ HANGING = PROGRAM.replace("time.sleep(1.0)", "time.sleep(100)").replace(
 )
 
 
+@pytest.mark.slow
 def test_a_search_that_hangs_does_not_keep_it_from_ending(tmp_path: Path) -> None:
     from signal import SIGTERM
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from cited_runs import REPLIES, in_doubt, old, recorded, withdrawn
 from javascript import NODE
 
@@ -102,6 +103,7 @@ def events_of(settings: RunSettings, **answer: Any) -> list[Event]:  # noqa: ANN
     return [start, AnswerGiven(**base, seq=1, step=1, stop_reason=StopReason.ANSWERED, **answer)]
 
 
+@pytest.mark.slow
 def test_recorded_runs_are_shown_alike(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs")
     runs = [recorded(store, answer) for answer in REPLIES.values()]
@@ -110,6 +112,7 @@ def test_recorded_runs_are_shown_alike(tmp_path: Path) -> None:
         assert shown == shown_elsewhere(run)
 
 
+@pytest.mark.slow
 def test_the_evidence_of_old_runs_is_parted_alike(tmp_path: Path) -> None:
     sides = [None, *((0.0, 0.0, width, 1.0) for width in (0.5, 0.98, 0.99, 0.995, 1.0))]
     agents = [("vrag", False), ("vrag", True), ("vimrag", False), ("rag", False), ("react", True)]
@@ -162,6 +165,7 @@ def any_answer(chance: Random) -> dict[str, Any]:
     return {"text": text, "evidence": evidence, "citations": citations, "claims": claims}
 
 
+@pytest.mark.slow
 def test_markers_and_verdicts_are_the_same_whatever_the_answer(tmp_path: Path) -> None:
     about, chance = RunSettings(agent="vrag", policy="p", profile="qwen2.5-vl"), Random(18)
     runs = [events_of(about, **any_answer(chance)) for _ in range(1000)]

@@ -48,6 +48,7 @@ def run(folder: Path, script: str, **further: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_page_keeps_the_syntax_tree_of_every_module(tmp_path: Path) -> None:
     """The joined script has the statements of each module, in its own function, and nothing else."""
     scripts = join_modules(STATIC / "js", "app.js")
@@ -61,6 +62,7 @@ def test_the_page_keeps_the_syntax_tree_of_every_module(tmp_path: Path) -> None:
     assert sorted([*json.loads(done.stdout), "first.js", "unloaded.js"]) == modules
 
 
+@pytest.mark.slow
 def test_modules_run_once_after_those_that_they_import_and_see_their_exports(tmp_path: Path) -> None:
     script = joined(
         tmp_path,
@@ -95,6 +97,7 @@ export { name as again };
     assert run(tmp_path, script) == ["shared", "b", "app b! 4 part 8 7 !"]
 
 
+@pytest.mark.slow
 def test_the_names_of_a_module_are_its_own(tmp_path: Path) -> None:
     script = joined(
         tmp_path,
@@ -177,6 +180,7 @@ export const show = () => { state.count += 1; console.log("documents", both); };
         "more": "export const more = 'more';\n",
     }
 
+    @pytest.mark.slow
     def test_have_a_script_of_their_own_and_share_the_others(self, tmp_path: Path) -> None:
         scripts = joined_scripts(tmp_path, **self.MODULES)
         assert [*scripts] == ["app.js", "parts-viewer.js", "documents.js", "more.js"]
@@ -197,6 +201,7 @@ export const show = () => { state.count += 1; console.log("documents", both); };
                 tmp_path, a='import { b } from "./b.js";\nawait import("./b.js");', b="export const b = 1;"
             )
 
+    @pytest.mark.slow
     def test_in_the_types_of_comments_are_none(self, tmp_path: Path) -> None:
         script = joined(tmp_path, a='const a = /** @type {import("./b.js").B} */ (1);\nconsole.log(a);\n')
         assert run(tmp_path, script) == ["1"]
@@ -206,6 +211,7 @@ export const show = () => { state.count += 1; console.log("documents", both); };
             joined(tmp_path, a='const load = () => import("./b.js");')
 
 
+@pytest.mark.slow
 def test_every_process_joins_them_alike(tmp_path: Path) -> None:
     """The addresses of the files hold their hash: browsers keep them over a restart."""
     names = [f"shared{number}" for number in range(8)]
@@ -229,6 +235,7 @@ def test_every_process_joins_them_alike(tmp_path: Path) -> None:
     assert len(written) == 1
 
 
+@pytest.mark.slow
 def test_comments_on_their_own_lines_are_left_out_and_no_others(tmp_path: Path) -> None:
     script = joined(
         tmp_path,

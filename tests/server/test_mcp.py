@@ -464,6 +464,7 @@ def with_pipes(
     asyncio.run(run())
 
 
+@pytest.mark.slow
 class TestStdio:
     @pytest.mark.parametrize("mode", MODES)
     def test_all_tools_work_and_what_lies_outside_of_the_collection_stays_there(

@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from javascript import NODE
 
 import vrag.server
@@ -49,6 +50,7 @@ def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states(
     assert outcome(result, under_way=True).name == "Running"
 
 
+@pytest.mark.slow
 def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
     (tmp_path / "js" / "run").mkdir(parents=True)

@@ -43,11 +43,14 @@ for (const identifier of process.argv.slice(1))
 """
 
 
+@pytest.mark.smoke
+@pytest.mark.slow
 def test_every_module_parses(copied: Path) -> None:
     flags = ("--no-warnings", "--experimental-vm-modules", "--input-type=module", "--eval", PARSE)
     _node(*flags, "--", *MODULES, folder=copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.glob("*.test.mjs")))
 def test_pure_functions_keep_their_properties(copied: Path, case: str) -> None:
     _node(case, folder=copied)

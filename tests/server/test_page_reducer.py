@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from javascript import NODE
 
 import vrag.server
@@ -51,6 +52,7 @@ def _recorded() -> list[Event]:
     return list(Agent(ScriptedPolicy(REPLIES), environment, Vimrag()).stream("How many?"))
 
 
+@pytest.mark.slow
 def test_the_page_folds_the_events_of_a_run_as_the_agent_told_them(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     events.write_text("".join(f"{event.model_dump_json()}\n" for event in _recorded()), encoding="utf-8")

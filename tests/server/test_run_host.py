@@ -366,6 +366,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_after_a_kill_finished_runs_are_whole_and_the_others_are_marked(tmp_path: Path) -> None:
     program = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parents[1]), runs=str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:

@@ -505,6 +505,7 @@ class TestSignals:
             assert process.returncode == 130
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
 def test_the_limit_of_open_files_is_raised_and_what_lacks_is_said() -> None:
     program = """

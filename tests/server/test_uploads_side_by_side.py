@@ -254,6 +254,7 @@ with library(place, lines=lines) as desk:
 """A server that is killed while an upload is cancelled; with `uploads`, one that replaces a document."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "left"),
     [

@@ -258,6 +258,7 @@ def test_colours_come_in_equal_shares_so_that_chance_is_known() -> None:
     assert max(counts) - min(counts) <= 1
 
 
+@pytest.mark.slow
 def test_the_same_options_make_the_same_bytes_in_another_process() -> None:
     script = (
         "import hashlib; from vrag.synthesis import *\n"

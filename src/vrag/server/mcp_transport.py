@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from types import ModuleType
+from importlib import import_module
+from typing import Any
 
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -90,12 +91,10 @@ async def serve_stdio(mcp_tools: McpTools) -> None:
     await _sdk().serve_stdio(mcp_tools)
 
 
-def _sdk() -> ModuleType:
-    """Load the module that needs the extra."""
+def _sdk() -> Any:  # noqa: ANN401 - the module that needs the extra
     try:
-        from vrag.server import mcp_sdk
+        return import_module("vrag.server.mcp_sdk")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
             raise
         raise MissingExtra("mcp", "mcp") from error
-    return mcp_sdk

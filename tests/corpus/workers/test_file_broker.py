@@ -8,6 +8,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from vrag.corpus.workers import file_broker
 from vrag.corpus.workers.file_broker import FileBroker
 from vrag.scratch import remove_abandoned
@@ -32,6 +34,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_clip_of_a_killed_process_is_removed_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ FLIPPED: dict[str, Callable[[Path], Path]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLIPPED)
 def test_a_flipped_bit_is_found_named_and_repaired(home: Path, name: str) -> None:
     before = content(home)
@@ -121,6 +122,7 @@ def test_a_flipped_bit_is_found_named_and_repaired(home: Path, name: str) -> Non
     assert content(home) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["items", "files"])
 def test_a_table_that_is_cut_off_is_written_anew_from_what_can_be_read(home: Path, table: str) -> None:
     before = content(home)
@@ -218,6 +220,7 @@ def test_a_damaged_picture_without_its_document_stays_where_it_is(home: Path) ->
         collection.image(item.id)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_sources")
 def test_pictures_whose_rows_are_lost_stay(home: Path) -> None:
     pictures = sorted((home / "items").rglob("*.*"))
@@ -275,6 +278,7 @@ def unlockable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalLocation, "lock", lock)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unlockable")
 @pytest.mark.parametrize(
     ("gone", "kind"), [(oldest_manifest, ProblemKind.LEFTOVER), (newest_data, ProblemKind.DAMAGE)]
@@ -320,6 +324,7 @@ def test_a_collection_that_cannot_be_locked_is_checked(home: Path) -> None:
         verify(open_damaged(home), repair=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["files", "items"])
 @pytest.mark.parametrize("lost", ["table", "all manifests", "newest manifest"])
 def test_a_lost_table_or_manifest_is_found_and_no_item_is_deleted(home: Path, table: str, lost: str) -> None:
@@ -347,6 +352,7 @@ def cut(path: Path) -> None:
     os.truncate(path, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_sources")
 @pytest.mark.parametrize("table", ["files", "items"])
 @pytest.mark.parametrize("damage", [cut, Path.unlink])
@@ -385,6 +391,7 @@ def test_tables_of_an_earlier_version_need_no_copies_of_manifests(home: Path) ->
     assert {problem.kind for problem in problems} == {ProblemKind.UNPROTECTED}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_sources")
 def test_items_that_are_lost_with_a_manifest_and_its_copy_are_not_called_repaired(home: Path) -> None:
     cut(newest_manifest(home, "items"))
@@ -405,6 +412,7 @@ def test_a_table_that_was_being_replaced_is_put_back(home: Path) -> None:
     assert content(home) == before
 
 
+@pytest.mark.slow
 def test_a_table_that_is_written_anew_goes_on_with_the_numbers_of_its_versions(home: Path) -> None:
     reader = Collection.open(home)
     version = reader.table_version

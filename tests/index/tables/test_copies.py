@@ -169,6 +169,7 @@ t.save(Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["file_checksum", "write_file", "find"])
 def test_a_process_that_is_killed_while_it_writes_leaves_no_copy(tmp_path: Path, moment: str) -> None:
     opened(tmp_path).append(rows(("a", 1)))

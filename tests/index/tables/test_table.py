@@ -178,6 +178,7 @@ def test_what_is_remembered_of_versions_has_a_limit(
     assert max(session.size_bytes for session in sessions) <= 3 * limit
 
 
+@pytest.mark.slow
 def test_the_clients_of_remote_catalogs_can_be_imported_after_a_table_was_opened(tmp_path: Path) -> None:
     """LanceDB is imported beside a stand-in for their package, which must not stay."""
     program = (

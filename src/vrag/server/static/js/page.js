@@ -42,6 +42,7 @@ export class Page {
   #began = false;
   #isReloading = false;
   #isCheckingRole = false;
+  #isRoleInDoubt = false;
   #chosen = new ChosenDocuments();
   /** Ends what the page listens to. */
   #closed = new AbortController();
@@ -222,21 +223,29 @@ export class Page {
 
   /** Shows what the user may do now, if the role was changed since it was loaded. Called when the server refused something. */
   async #checkRole() {
+    this.#isRoleInDoubt = true;
     if (this.#isCheckingRole) return;
     this.#isCheckingRole = true;
     try {
-      const session = await get("/session");
-      if (session.role === this.runs.session.role) return;
-      this.runs.session = session;
-      toast("Your role was changed.", { kind: "danger", hint: `You may now ${abilityOf(session)}.` });
-      this.sidebar.identify();
-      this.runs.refresh();
-      await this.#showOffer();
+      while (this.#isRoleInDoubt) {
+        this.#isRoleInDoubt = false; // until something is refused while this waits
+        await this.#updateRole();
+      }
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
     } finally {
       this.#isCheckingRole = false;
     }
+  }
+
+  async #updateRole() {
+    const session = await get("/session");
+    if (session.role === this.runs.session.role) return;
+    this.runs.session = session;
+    toast("Your role was changed.", { kind: "danger", hint: `You may now ${abilityOf(session)}.` });
+    this.sidebar.identify();
+    this.runs.refresh();
+    await this.#showOffer();
   }
 
   /** Shows what the server offers now; a question that is being typed and ticked documents stay. */
