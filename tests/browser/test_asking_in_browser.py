@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from browsing import KAYAK, PASSENGERS, Answers, ask_by_key, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
-import pytest
 
 if TYPE_CHECKING:
     import pytest
