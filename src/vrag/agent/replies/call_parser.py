@@ -131,7 +131,7 @@ class _CallReader:
 
     def read_call(self, spoken: str) -> Turn[Call]:
         """Return the turn with the first call that is written otherwise."""
-        written = find_call(spoken, self.names | (TOOL_NAMES.keys() if self.known.own_ids else set()))
+        written = find_call(spoken, self.names | frozenset(TOOL_NAMES if self.known.own_ids else ()))
         if written is None or (self.cut and not written.closed):
             return self.turn
         repairs: list[str] = []
@@ -364,7 +364,10 @@ def _read_id(given: args.Arguments, known: KnownNodes | None, title: object) -> 
             name = args.repair_node_id(title)
         except ValueError:
             raise ValueError("id is missing") from None
-        given.note(f"id is missing; read as {args.quoted(name)}")
+        given.note(f"id is missing; read as {name!r}")
+    if name == "root":
+        name = known.free_id(name)
+        given.note(f"root is the question; the new node is {name}")
     return name
 
 

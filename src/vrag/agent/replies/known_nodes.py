@@ -76,7 +76,7 @@ def complete_call(turn: Turn[Call], known: KnownNodes) -> Turn[Call]:
             if known.own_ids and isinstance(call, SearchNode | CropNode | ToolNode):
                 id = known.free_id(call.id)
                 if id != call.id:
-                    repair = f"there is a node {args.quoted(call.id)} already; read as {id}"
+                    repair = f"there is a node {call.id!r} already; read as {id}"
                     return repaired(turn, replace(call, id=id), [repair])
         case _:
             pass
@@ -121,7 +121,7 @@ def _match_parents(
     parents = tuple(dict.fromkeys(node for node in found.values() if node)) or (known.newest,)
     if parents == call.parents:
         return turn
-    unknown = [args.quoted(parent) for parent, node in found.items() if node is None]
+    unknown = [repr(parent) for parent, node in found.items() if node is None]
     repair = f"parent_ids are read as {', '.join(parents)}"
     if unknown:
         repair = f"there is no node {', '.join(unknown)}; {repair}"

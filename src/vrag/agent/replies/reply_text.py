@@ -137,10 +137,9 @@ def find_calls(spoken: str, names: frozenset[str]) -> Iterator[WrittenCall]:
         limit = len(spoken) if following is None else following.start()
         closing = _FUNCTION_END if _FUNCTION.match(spoken, start) else _CLOSING
         close = closing.search(spoken, start)
-        is_closed = close is not None and close.start() <= limit
-        written, end = (
-            (spoken[start : close.start()], close.end()) if is_closed else (spoken[start:limit], limit)
-        )
+        written, end, is_closed = spoken[start:limit], limit, False
+        if close is not None and close.start() <= limit:
+            written, end, is_closed = spoken[start : close.start()], close.end(), True
         yield from _read_calls(written, names, opening.start(), end, closed=is_closed)
         opening = _OPENING.search(spoken, end)
         if opening is None:
