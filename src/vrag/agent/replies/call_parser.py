@@ -358,17 +358,23 @@ def _read_id(given: args.Arguments, known: KnownNodes | None, title: object) -> 
         return given.take("id", args.node_id)
     if not known.own_ids:
         return given.take("id", args.clean_identifier)
-    name = given.maybe("id", args.node_id, "", args.repair_node_id, aliases=("node_id", "name", "title"))
-    if not name:
-        try:
-            name = args.repair_node_id(title)
-        except ValueError:
-            raise ValueError("id is missing") from None
-        given.note(f"id is missing; read as {name!r}")
+    written = given.maybe("id", lambda value: value, None, aliases=("node_id", "name", "title"))
+    name = _name_of(written) or _name_of(title)
+    if name is None:
+        raise ValueError("id is missing")
+    if name != written:
+        given.note(f"id is read as {name!r}")
     if name == "root":
         name = known.free_id(name)
         given.note(f"root is the question; the new node is {name}")
     return name
+
+
+def _name_of(value: object) -> str | None:
+    try:
+        return args.repair_node_id(value)
+    except ValueError:
+        return None
 
 
 def _read_parents(given: args.Arguments, known: KnownNodes | None) -> tuple[str, ...]:
