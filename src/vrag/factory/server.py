@@ -117,6 +117,8 @@ class Agents:
         if choice.documents is not None:
             self._check_documents(choice.documents, choice.collection)
         agent = self._open(replace(choice, user=""), choice.collection if len(names) > 1 else None)
+        if not choice.user:
+            return agent
         return replace(agent, environment=replace(agent.environment, user=choice.user))
 
     async def aclose(self) -> None:
