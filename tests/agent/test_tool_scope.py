@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -83,21 +84,18 @@ def run_tool(way: Way, tool: ToolPlugin, *, documents: frozenset[str] | None) ->
 WHOLE = View.whole(OUTSIDE.size or Size(1, 1), Size(56, 56))
 
 
+OPENINGS: dict[str, Callable[[ToolContext], object]] = {
+    "item": lambda context: context.searcher.item(OUTSIDE.id),
+    "image": lambda context: context.searcher.image(OUTSIDE.id),
+    "frames": lambda context: context.searcher.frames(OUTSIDE.id, fps=1, most=1),
+    "part": lambda context: context.searcher.part(OUTSIDE.id, WHOLE),
+}
+
+
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
-@pytest.mark.parametrize(
-    "do",
-    [
-        lambda context: context.searcher.item(OUTSIDE.id),
-        lambda context: context.searcher.image(OUTSIDE.id),
-        lambda context: context.searcher.frames(OUTSIDE.id, fps=1, most=1),
-        lambda context: context.searcher.part(OUTSIDE.id, WHOLE),
-    ],
-    ids=["item", "image", "frames", "part"],
-)
-def test_what_a_tool_asks_for_outside_of_its_scope_is_refused_by_name(
-    way: Way, do: Callable[[ToolContext], Any]
-) -> None:
-    events = run_tool(way, Doing(do), documents=frozenset({INSIDE.document}))
+@pytest.mark.parametrize("what", OPENINGS)
+def test_what_a_tool_asks_for_outside_of_its_scope_is_refused_by_name(way: Way, what: str) -> None:
+    events = run_tool(way, Doing(OPENINGS[what]), documents=frozenset({INSIDE.document}))
     reasons = [event.reason for event in events if isinstance(event, InvalidAction)]
     assert reasons == [f"Prying failed: {REFUSED}"]
 
@@ -105,7 +103,10 @@ def test_what_a_tool_asks_for_outside_of_its_scope_is_refused_by_name(
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
 def test_a_search_for_other_documents_is_refused(way: Way) -> None:
     query = Query("ferry", documents=frozenset({INSIDE.document, OUTSIDE.document}))
-    do = lambda context: context.searcher.search([query], 5)  # noqa: E731
+
+    def do(context: ToolContext) -> object:
+        return context.searcher.search([query], 5)
+
     events = run_tool(way, Doing(do), documents=frozenset({INSIDE.document}))
     (reason,) = [event.reason for event in events if isinstance(event, InvalidAction)]
     assert "1 of the 2 documents to search are not among those" in reason
@@ -188,7 +189,7 @@ def test_an_installed_tool_cannot_bear_the_name_of_a_built_in_one(
     package.mkdir()
     (package / "METADATA").write_text("Name: taken\nVersion: 1\n")
     (package / "entry_points.txt").write_text("[vrag.actions]\nlist_documents = test_tool_scope:Prying\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(ActionError, match="invalid name or usage"):
         load_tools(["list_documents"])
 
@@ -209,16 +210,29 @@ class Shelves:
         return {name: id for id, name in list_documents(self.agents.registry).items()}
 
 
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scopes")
+    for name in ("first", "second"):
+        collection(folder / "shelves" / name, f"whales sing in {name}", f"ferries sail in {name}")
+    return folder
+
+
 @pytest.fixture
-def shelves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelves:
+def shelves(places: Path, monkeypatch: pytest.MonkeyPatch) -> Shelves:
     tool = Prying()
     replies = ("<think>x</think><prying>it</prying>", "<think>x</think><answer>12</answer>")
-    monkeypatch.setattr("vrag.factory.agents.load_tools", lambda _: {"prying": tool})
-    monkeypatch.setattr("vrag.factory.agents.open_policy", lambda *_: ScriptedPolicy(replies))
-    for name in ("first", "second"):
-        collection(tmp_path / "shelves" / name, f"whales sing in {name}", f"ferries sail in {name}")
-    places = tuple(str(tmp_path / "shelves" / name) for name in ("first", "second"))
-    settings = Settings(collections=places, workers=1)
+
+    def load(_: object) -> dict[str, ToolPlugin]:
+        return {"prying": tool}
+
+    def open_policy(*_: object) -> ScriptedPolicy:
+        return ScriptedPolicy(replies)
+
+    monkeypatch.setattr("vrag.factory.agents.load_tools", load)
+    monkeypatch.setattr("vrag.factory.agents.open_policy", open_policy)
+    addresses = tuple(str(places / "shelves" / name) for name in ("first", "second"))
+    settings = Settings(collections=addresses, workers=1)
     return Shelves(Agents(settings, CollectionRegistry.open(settings)), tool)
 
 
@@ -300,17 +314,19 @@ def test_mcp_clients_keep_a_tool_in_the_collection(shelves: Shelves) -> None:
     expect_scope(shelves, *FIRST)
 
 
-def test_in_python_a_tool_stays_among_the_documents_of_the_session(shelves: Shelves, tmp_path: Path) -> None:
-    session = vrag.open(tmp_path / "sources-first", collection=tmp_path / "mine")
+def test_in_python_a_tool_stays_among_the_documents_of_the_session(
+    shelves: Shelves, places: Path, tmp_path: Path
+) -> None:
+    session = vrag.open(places / "sources-first", collection=tmp_path / "mine")
     (chosen,) = (id for id, name in list_documents(session.searcher).items() if name == "first-1.md")
     session.agent(frozenset({chosen})).run("?")
     expect_scope(shelves, "first-1.md")
 
 
 def test_in_the_terminal_a_tool_stays_among_the_documents_that_are_named(
-    shelves: Shelves, tmp_path: Path
+    shelves: Shelves, places: Path, tmp_path: Path
 ) -> None:
-    mine, sources = ["--collection", str(tmp_path / "mine")], tmp_path / "sources-first"
+    mine, sources = ["--collection", str(tmp_path / "mine")], places / "sources-first"
     run = CliRunner().invoke
     added = run(create_app(), ["index", "add", str(sources), *mine])
     assert added.exit_code == 0, added.output
