@@ -148,6 +148,8 @@ class Environment:
         self, ids: Iterable[str], scope: ScopedSearcher
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Return the items in scope, why some cannot be opened, and why others are refused."""
+        if self.options.documents is None and self.collections is None:
+            return tuple(ids), (), ()
         items: list[str] = []
         damaged: list[str] = []
         refused: list[str] = []
