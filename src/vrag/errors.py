@@ -86,6 +86,10 @@ class SearchError(VragError):
     """A query or a filter cannot be answered."""
 
 
+class OutOfScopeError(SearchError):
+    """An item or a document is not among those that a question may look at."""
+
+
 class ServerError(SearchError):
     """The search server cannot be reached, or answered with an error."""
 
@@ -141,3 +145,14 @@ class MissingExtra(VragError):
     def __reduce__(self) -> tuple[type[VragError], tuple[str, str]]:
         """Pickle by its own two arguments."""
         return type(self), (self.package, self.extra)
+
+
+def as_sentence(reason: str) -> str:
+    """Return a reason as a sentence: with a capital letter, unless it begins with a name, and a full stop.
+
+    >>> as_sentence("the box is empty"), as_sentence("fares.pdf is empty.")
+    ('The box is empty.', 'fares.pdf is empty.')
+    """
+    word = reason.split(maxsplit=1)[0] if reason.strip() else ""
+    is_word = word.rstrip(",:;").isalpha() and word.islower()
+    return f"{reason[:1].upper() if is_word else reason[:1]}{reason[1:].rstrip('.')}."

@@ -271,7 +271,7 @@ class Settings(BaseSettings):
     verify_by: Literal["rules", "judge"] = "rules"
     """What checks claims: rules, or also the judge model, on the pictures, where rules cannot decide."""
     actions: Names = ()
-    """Custom tools from installed packages that the agent may use."""
+    """Custom tools that the agent may use: `list_documents`, and those of installed packages."""
     instruction: str = ""
     """File of a custom instruction; empty for the built-in one."""
     keep_runs: float = Field(

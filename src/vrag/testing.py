@@ -20,6 +20,7 @@ from vrag.types import Clip, Hit, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -142,6 +143,11 @@ class MemorySearcher:
             if item.id == id:
                 return item
         raise SearchError(f"There is no item {id!r}.")
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:  # noqa: ARG002 - it is one
+        """Return the file names of the documents, by their ids, sorted by name."""
+        listed = {item.document: item.document_name for item in self.items}
+        return dict(sorted(listed.items(), key=lambda entry: entry[1]))
 
     def image(self, id: str, *, least: Size | None = None) -> Image.Image:
         """Draw an item: its words, each on a grey patch that fills its box.

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from vrag.agent.actions import Answer, parse
 from vrag.agent.replies.answer_reader import MIN_PLAIN_CHARS, AnswerReader
-from vrag.agent.replies.call_parser import KnownNodes, read_call
+from vrag.agent.replies.call_parser import read_call
+from vrag.agent.replies.known_nodes import KnownNodes
 from vrag.agent.replies.reply_text import MAX_ANSWER_CHARS
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import ANSWER, AnswerNode, render_call

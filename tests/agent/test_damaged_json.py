@@ -33,6 +33,9 @@ def test_valid_json_means_what_the_standard_library_reads(value: Any, ascii_only
     assert read_damaged_json(written) == json.loads(written)
 
 
+COMMENTS = ["// a note", '# it\'s "so"', "/* one, two */", "//"]
+
+
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=60).map("".join)))
 def test_any_text_is_an_object_a_list_or_a_value_error(text: str) -> None:
     with suppress(ValueError):
@@ -50,13 +53,25 @@ def test_brackets_that_are_missing_at_the_end_are_added(value: dict[str, Any], m
     assert read_damaged_json(json.dumps(value)[:-missing]) == value
 
 
+@given(st.dictionaries(words, st.lists(words, min_size=1), min_size=1), st.sampled_from(COMMENTS))
+def test_comments_are_left_out(value: dict[str, Any], comment: str) -> None:
+    written = json.dumps(value, indent=1)
+    assert read_damaged_json(written.replace("\n", f" {comment}\n")) == value
+    assert read_damaged_json(f"{comment}\n{written} {comment}") == value
+
+
+def test_what_looks_like_a_comment_inside_a_text_stays() -> None:
+    text = """{'answer': 'see http://a.b/c # 2 /* or */ // 3', "b": "# 1", // the end
+    }"""
+    assert read_damaged_json(text) == {"answer": "see http://a.b/c # 2 /* or */ // 3", "b": "# 1"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
         '{"answer": "cut off in the mid',
         '{"answer": 48',
         '{"answer": 12 % of passengers}',
-        '{"answer": "12" // of 2023\n}',
         "48,200",
         '"a text"',
         "",

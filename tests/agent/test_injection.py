@@ -41,7 +41,8 @@ from vrag.agent.methods.baselines import React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
-from vrag.agent.replies.call_parser import KnownNodes, read_call
+from vrag.agent.replies.call_parser import read_call
+from vrag.agent.replies.known_nodes import KnownNodes
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import ToolNode, render_call
 from vrag.agent.tool_plugins import ToolResult

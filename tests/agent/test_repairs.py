@@ -7,18 +7,28 @@ import time
 from typing import Any
 
 import pytest
-from agent_scripts import answers, environment, events_of, memorizes, note, of
+from agent_scripts import answers, enlarges, environment, events_of, memorizes, note, of, searches
 from hypothesis import given
 from hypothesis import strategies as st
-from vimrag_runs import METHOD, SEARCH, end_of, graph_of
+from vimrag_runs import KEEP, METHOD, SEARCH, end_of, graph_of
 
 from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
-from vrag.agent.events import InvalidAction, ModelCalled, StopReason
+from vrag.agent.events import (
+    ImageShown,
+    InvalidAction,
+    MemoryUpdated,
+    ModelCalled,
+    SearchRequested,
+    StopReason,
+)
+from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.agent.methods.baselines import Rag, React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
+from vrag.agent.replies.call_parser import parse_call, read_call
+from vrag.agent.replies.known_nodes import KnownNodes
 from vrag.agent.replies.reply_text import plain_answer, unquoted
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import AnswerNode, CropNode, SearchNode, ToolNode, render_call
@@ -80,8 +90,15 @@ def test_any_text_yields_an_action_or_a_reason(said: tuple[str, str], last: bool
 @given(either, st.booleans(), st.booleans())
 def test_what_the_strict_grammar_reads_is_read_just_so(said: tuple[str, str], last: bool, cut: bool) -> None:
     turn = strict(*said)
-    if not isinstance(turn.action, Invalid):
+    is_answer = isinstance(turn.action, Answer | AnswerNode)
+    if not isinstance(turn.action, Invalid) and (is_answer or not last):
         assert read(*said, last=last, cut=cut) == turn
+
+
+@given(either)
+def test_in_the_last_reply_nothing_but_an_answer_takes_the_place_of_an_action(said: tuple[str, str]) -> None:
+    before, last = read(*said), read(*said, last=True)
+    assert last.action == before.action or isinstance(last.action, Answer | AnswerNode)
 
 
 @given(either, st.booleans())
@@ -176,16 +193,98 @@ def test_a_hostile_reply_of_one_long_part_is_read_in_time(form: str, filler: str
 def test_parents_that_are_ids_stay_what_they_are(broken: str) -> None:
     said = (
         '<tool_call>{"name": "add_search_node", "arguments": {"id": "b", '
-        f'"parent_ids": ["_a", "-c-", "a b"], "query": "q"{broken}}}}}</tool_call>'
+        f'"parent_ids": ["_a", "-c-", "A b"], "query": "q"{broken}}}}}</tool_call>'
     )
-    action = read_call(said, KnownNodes(("root", "_a", "-c-", "a_b"))).action
+    action = read_call(said, KnownNodes(("root", "_a", "a", "-c-", "a_b"))).action
     assert action == SearchNode("b", ("_a", "-c-", "a_b"), "q")
 
 
-def test_what_is_said_of_invalid_parents_names_them() -> None:
-    said = """<tool_call>{'name': 'add_answer_node', 'arguments': {'parent_ids': ['?!'], 'answer': 'x',}}"""
-    reason = "In add_answer_node, parent_ids must be 1 to 64 letters, digits, _ or -."
-    assert read_call(said, KNOWN).action == Invalid(reason)
+ANY_NAME = st.one_of(
+    st.sampled_from(["root", "Ferry fares, 2023?", "ferry_fares-2023", "the question", "?!", ""]),
+    st.text(max_size=150),
+    st.none(),
+    st.integers(),
+    st.dictionaries(st.just("id"), st.text(max_size=3)),
+)
+
+
+@given(st.one_of(ANY_NAME, st.lists(ANY_NAME)), st.booleans())
+def test_no_answer_is_refused_for_its_parents(parents: object, last: bool) -> None:
+    nodes = ("root", "Ferry fares, 2023?", "b")
+    call = {"name": "add_answer_node", "arguments": {"parent_ids": parents, "answer": "12"}}
+    turn = read_call(f"<tool_call>{json.dumps(call)}</tool_call>", KnownNodes(nodes), last=last)
+    assert isinstance(turn.action, AnswerNode)
+    assert turn.action.text == "12"
+    assert set(turn.action.parents) <= set(nodes)
+
+
+@given(st.one_of(ANY_NAME, st.text(min_size=100, max_size=200)))
+def test_no_search_is_refused_for_its_id(name: object) -> None:
+    graph = Graph.of("?").add(id="Ferry fares, 2023?", kind=NodeKind.SEARCH, parents=("root",), query="x")
+    graph = graph.complete("s")
+    call = {"name": "add_search_node", "arguments": {"id": name, "parent_ids": ["root"], "query": "ferry"}}
+    turn = read_call(f"<tool_call>{json.dumps(call)}</tool_call>", known_of(graph))
+    if not isinstance(name, dict):
+        assert isinstance(turn.action, SearchNode)
+        assert graph.fault_of(turn.action) is None
+
+
+def known_of(graph: Graph, **how: bool) -> KnownNodes:
+    nodes = graph.nodes
+    return KnownNodes(tuple(node.id for node in nodes), (), tuple(node.query for node in nodes), **how)
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("Ferry fares, 2023?", "Ferry fares, 2023?"),
+        ("ferry_fares_2023", "Ferry fares, 2023?"),
+        ("Node: FERRY fares 2023", "Ferry fares, 2023?"),
+        ("prices of ferries", "Ferry fares, 2023?"),
+        ("How many?", "root"),
+        ("Question", "root"),
+        ("Ferry fares, 2024?", None),
+    ],
+)
+def test_nodes_are_found_by_their_titles_and_queries(named: str, found: str | None) -> None:
+    graph = Graph.of("How many?")
+    graph = graph.add(
+        id="Ferry fares, 2023?", kind=NodeKind.SEARCH, parents=("root",), query="Prices of ferries"
+    )
+    assert known_of(graph).find(named) == found
+
+
+def test_what_is_repaired_of_names_is_said_with_their_spelling() -> None:
+    said = """<tool_call>{'name': 'add_answer_node', 'arguments': {'parent_ids': ['Tariff of the Saltby ferries, 2023 (final).PDF'], 'answer': 'x',}}"""  # noqa: E501
+    (_, repair) = read_call(said, KNOWN).repairs
+    expected = "there is no node 'Tariff of the Saltby ferries, 2023 (final).PDF'; parent_ids are read as a"
+    assert repair == expected
+
+
+# Runs that were recorded when titles were no ids
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ({"id": "Ferry fares, 2022?", "parent_ids": ["a"]}, SearchNode("Ferry_fares_2022", ("a",), "q")),
+        ({"id": "b", "parent_ids": ["Not there?"]}, SearchNode("b", ("Not_there",), "q")),
+        ({"id": "a", "parent_ids": ["A"]}, SearchNode("a", ("a",), "q")),
+        ({"parent_ids": ["a"]}, Invalid("In add_search_node, id is missing.")),
+    ],
+)
+def test_replies_of_older_runs_are_read_as_they_were(arguments: dict[str, Any], read: object) -> None:
+    call = {"name": "add_search_node", "arguments": arguments | {"query": "q"}}
+    known = KnownNodes(("root", "a"), own_ids=False)
+    assert read_call(f"<tool_call>{json.dumps(call)}</tool_call>", known).action == read
+
+
+def test_without_repairs_titles_were_refused_in_older_runs() -> None:
+    call = {"name": "add_search_node", "arguments": {"id": "a b", "parent_ids": ["root"], "query": "q"}}
+    said = f"<tool_call>{json.dumps(call)}</tool_call>"
+    assert parse_call(said).action == SearchNode("a b", ("root",), "q")
+    reason = "In add_search_node, id must be 1 to 64 letters, digits, _ or -."
+    assert parse_call(said, own_ids=False).action == Invalid(reason)
 
 
 @pytest.mark.parametrize(
@@ -274,10 +373,30 @@ def test_a_title_is_the_same_node_whenever_it_is_named() -> None:
     reply = answers("Ferry passengers, 2023?")
     events, policy = events_of(METHOD, TITLED, memorizes(note("Text 1", 0)), reply)
     assert not of(InvalidAction, events)
-    assert [node.id for node in graph_of(events).nodes] == ["root", "Ferry_passengers_2023", "answer"]
-    assert graph_of(events).newest.parents == ("Ferry_passengers_2023",)
-    assert [Flag.REPAIRED in event.flags for event in of(ModelCalled, events)] == [True, True, True]
-    assert "Ferry_passengers_2023" in policy.told[1][-1].text
+    assert [node.id for node in graph_of(events).nodes] == ["root", "Ferry passengers, 2023?", "answer"]
+    assert graph_of(events).newest.parents == ("Ferry passengers, 2023?",)
+    assert [Flag.REPAIRED in event.flags for event in of(ModelCalled, events)] == [True, True, False]
+    assert "Ferry passengers, 2023?" in policy.told[1][-1].text
+
+
+def test_events_name_nodes_in_the_words_of_the_model() -> None:
+    reply = answers("ferry passengers 2023", text="It rose [ferry_passengers_2023].")
+    events, _ = events_of(METHOD, TITLED, memorizes(note("Text 1", 0), note("Picture 1", 5)), reply)
+    title = "Ferry passengers, 2023?"
+    assert [event.node for event in of(SearchRequested, events)] == [title]
+    assert {event.node for event in of(ImageShown, events)} == {title}
+    assert [event.node for event in of(MemoryUpdated, events)] == [title]
+    assert {item.node for item in end_of(events).evidence} == {title}
+    assert (end_of(events).text, end_of(events).unsupported) == ("It rose.", ())
+
+
+def test_a_crop_finds_its_picture_where_one_node_alone_has_it() -> None:
+    crop = enlarges("closer", "Nowhere", "Picture 1 of the report", [0, 0, 300, 200])
+    script = (SEARCH, KEEP, searches("prices", "ticket costs"), memorizes(), crop, answers("closer"))
+    events, _ = events_of(METHOD, *script)
+    assert not of(InvalidAction, events)
+    assert graph_of(events).node("closer").parents == ("report", "prices")
+    assert end_of(events).evidence[0].node == "closer"
 
 
 def test_results_without_an_entry_are_not_useful() -> None:
@@ -286,16 +405,61 @@ def test_results_without_an_entry_are_not_useful() -> None:
     assert [(memo.label, memo.useful) for memo in node.memory] == [("Picture 1", True), ("Picture 2", False)]
 
 
-def test_unknown_parents_and_ids_given_twice_are_named_also_where_they_are_titles() -> None:
-    events, _ = events_of(
-        METHOD, TITLED, memorizes(), TITLED.replace("passengers',}", "prices',}"), answers("Nowhere, at all"),
-        answers("root"),
-    )  # fmt: skip
+def test_unknown_parents_and_ids_given_twice_lose_nothing_and_are_told_as_repairs() -> None:
+    again = TITLED.replace("passengers',}", "prices',}")
+    events, _ = events_of(METHOD, TITLED, memorizes(), again, memorizes(), answers("Nowhere, at all"))
+    title = "Ferry passengers, 2023?"
+    assert not of(InvalidAction, events)
+    assert [node.id for node in graph_of(events).nodes] == ["root", title, f"{title}_2", "answer"]
+    assert end_of(events).text == "48,200"
+    repairs = [repair for event in of(ModelCalled, events) for repair in event.repairs]
+    assert f"there is a node '{title}' already; read as {title}_2" in repairs
+    assert f"there is no node 'Nowhere, at all'; parent_ids are read as {title}_2" in repairs
+
+
+@pytest.mark.parametrize("repair", [True, False])
+def test_without_repairs_unknown_parents_and_ids_given_twice_are_refused(repair: bool) -> None:
+    script = (SEARCH, KEEP, searches("report", "prices"), answers("nowhere"), answers("root"))
+    events, _ = events_of(Vimrag(repair=repair), *script)
     reasons = [event.reason for event in of(InvalidAction, events)]
-    assert reasons == [
-        "There is a node Ferry_passengers_2023 already; give the new one an id of its own.",
-        "There is no node 'Nowhere_at_all'; the nodes are root, Ferry_passengers_2023.",
-    ]
+    assert (
+        reasons == []
+        if repair
+        else [
+            "There is a node report already; give the new one an id of its own.",
+            "There is no node 'nowhere'; the nodes are root, report.",
+        ]
+    )
+
+
+METHODS_AND_SEARCHES = [
+    pytest.param(VragMethod(), "<think>a</think><search>ferry</search>", id="vrag"),
+    pytest.param(React(), "<think>a</think><search>ferry</search>", id="react"),
+    pytest.param(Rag(), "<think>a</think><search>ferry</search>", id="rag"),
+    pytest.param(Vimrag(), SEARCH, id="vimrag"),
+]
+
+
+@pytest.mark.parametrize(("method", "search"), METHODS_AND_SEARCHES)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "48,200",
+        "{search}\n**Answer:** 48,200",
+        "{search}<answer>48,200</answer>",
+        "<think>It says so. <answer>48,200</answer>",
+        '{search}<tool_call>{"name": "answer", "arguments": {"answer": "48,200", // done\n}}</tool_call>',
+        'answer(answer="48,200")',
+    ],
+)
+def test_in_the_last_reply_of_every_agent_any_readable_answer_counts(
+    method: Any,  # noqa: ANN401
+    search: str,
+    said: str,
+) -> None:
+    agent = Agent(ScriptedPolicy((said.replace("{search}", search),)), environment(), method, Limits(steps=1))
+    end = end_of(list(agent.stream("How many?")))
+    assert (end.text, end.stop_reason) == ("48,200", StopReason.ANSWERED)
 
 
 @pytest.mark.parametrize("method", [VragMethod(), Vimrag()], ids=["vrag", "vimrag"])

@@ -36,7 +36,10 @@ PIECES = [
     "null", "true", "-1", "[[[[", '{"a":' * 50, "9" * 5000,
 ]  # fmt: skip
 any_reply = st.one_of(st.text(), st.lists(st.one_of(st.sampled_from(PIECES), st.text())).map("".join))
-ids = st.text(st.sampled_from("abcé漢字_-09"), min_size=1, max_size=64)
+ids = st.one_of(
+    st.text(st.sampled_from("abcé漢字_-09 ,?()"), min_size=1, max_size=120).map(str.strip),
+    st.text(max_size=130),
+)
 parents = st.lists(st.one_of(ids, st.just("root")), min_size=1, max_size=4, unique=True).map(tuple)
 texts = st.one_of(st.text(min_size=1), st.lists(st.sampled_from(PIECES)).map("".join)).map(str.strip)
 labels = st.builds("{} {}".format, st.sampled_from(["Text", "Picture", "Video"]), st.integers(1, 9999))
@@ -243,9 +246,9 @@ def test_what_is_not_useful_has_no_priority_and_no_times_whatever_is_said_of_the
         ('<tool_call>{"name": "add_search_node", "arguments": [1]}</tool_call>', "must be a JSON object"),
         ('<tool_call>{"name": "add_search_node", "arguments": "{"}</tool_call>', "arguments cannot be read"),
         (search(id="root"), "not root"),
-        (search(id="a b"), "id must be 1 to 64 letters"),
-        (search(id="x" * 65), "id must be 1 to 64 letters"),
-        (search(id=7), "id must be 1 to 64 letters"),
+        (search(id=" \n"), "id must be a text of 1 to 120 characters"),
+        (search(id="x" * 121), "id must be a text of 1 to 120 characters"),
+        (search(id=7), "id must be a text of 1 to 120 characters"),
         (search(parent_ids=[]), "parent_ids must name at least one node"),
         (search(parent_ids=[3]), "parent_ids must be a list of ids"),
         (search(query=" "), "query must be a text"),
@@ -305,6 +308,11 @@ def test_half_a_surrogate_pair_becomes_what_a_file_can_hold() -> None:
     assert action == SearchNode("a", ("root",), "a\ufffdb")
     with pytest.raises(ValueError, match="query"):
         SearchNode("a", ("root",), "a\ud800b")
+
+
+def test_ids_are_the_models_own_words_on_one_line() -> None:
+    action = parse_call(search(id=" Ferry fares,\n\u202e2023? ")).action
+    assert action == SearchNode("Ferry fares, 2023?", ("root",), "q")
 
 
 def test_ids_are_composed_so_that_one_name_is_one_node() -> None:

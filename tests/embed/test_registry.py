@@ -67,8 +67,9 @@ class TestEmbeddersOfOtherPackages:
         with pytest.raises(EmbedError, match=r"'broken' of vowel_embedder:Gone cannot be loaded"):
             open_embedder("broken:x")
 
-    def test_do_not_replace_ours(self, tmp_path: Path) -> None:
-        with pytest.raises(EmbedError, match="There is no folder"):
+    def test_are_refused_under_the_name_of_ours(self, tmp_path: Path) -> None:
+        refused = "'sentence' of vowel_embedder:Vowels has the name of a built-in one"
+        with pytest.raises(EmbedError, match=refused):
             open_embedder(f"sentence:{tmp_path / 'gone'}")
 
 

@@ -50,6 +50,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (about / "entry_points.txt").write_text(
         "[vrag.rewards]\ngone = broken_rewards:Gone\nplain = broken_rewards:Plain\n"
         "silent = broken_rewards:Silent\nabsent = broken_rewards:Absent\nanswer = broken_rewards:Plain\n"
+        "region = broken_rewards:Plain\n"
     )
     return target
 
@@ -79,6 +80,7 @@ def test_the_part_of_the_page_is_found_and_counts() -> None:
         ("silent", r"broken_rewards:Silent.*AttributeError"),
         ("plain", r"no coroutine `score\(case, run\)`"),
         ("answer", r"'answer' is built in"),
+        ("region", r"region \(broken_rewards:Plain\) has the name of a built-in part"),
     ],
 )
 def test_what_cannot_be_used_says_why(name: str, told: str) -> None:

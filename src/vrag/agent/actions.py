@@ -16,6 +16,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
 
+from vrag.errors import as_sentence
+
 ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
@@ -304,8 +306,7 @@ def _build_action(tag: re.Match[str], body: str) -> Action | Invalid:
             case name:
                 return UseTool(name, body)
     except ValueError as error:
-        reason = str(error)
-        return Invalid(f"{reason[0].upper()}{reason[1:]}.")
+        return Invalid(as_sentence(str(error)))
 
 
 def _build_crop(body: str, attribute: str) -> Crop:

@@ -75,6 +75,7 @@ class Agent:
             instruction=self.method.instruction,
             reselect=self.method.reselect,
             repair=self.method.repair,
+            own_ids=self.method.own_ids,
             verify=self.method.verify,
             draft=self.draft,
             sampling=dict(self.policy.sampling),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,10 @@ from vrag.agent.actions import ActionRejected, UseTool
 from vrag.agent.policy import Picture, PictureOrigin
 from vrag.agent.prompts import encodable, material
 from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
-from vrag.errors import CollectionError, SearchError, VragError
+from vrag.errors import CollectionError, OutOfScopeError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg, look_alike
 from vrag.model_profiles import Profile
-from vrag.search.searcher import Searcher
+from vrag.search.searcher import ScopedSearcher, Searcher
 from vrag.types import Hit, Item, Query
 
 if TYPE_CHECKING:
@@ -72,14 +72,20 @@ class Environment:
     """The custom tools on offer, by name."""
     text_reader: TextReader | None = None
     """The reader of running text that answers are found with; None for that of the package."""
+    user: str = ""
+    """Name of the user who asks, for custom tools; empty where there are no users."""
+
+    @property
+    def collections(self) -> frozenset[str] | None:
+        """Names of the collections that may be searched; None for all."""
+        return frozenset({self.options.collection}) if self.options.collection else None
 
     def search(self, query: str) -> list[Hit]:
         """Return the best hits among the documents that may be searched.
 
         Raises `SearchError` or `CollectionError` if the search or the collection fails.
         """
-        corpora = frozenset({self.options.collection}) if self.options.collection else None
-        search_query = Query(query, self.options.documents, corpora=corpora)
+        search_query = Query(query, self.options.documents, corpora=self.collections)
         return self.searcher.search([search_query], self.options.hits)[0]
 
     def material(self, text: str) -> str:
@@ -111,14 +117,17 @@ class Environment:
         """Run a custom tool; `shown` are ids of the items shown in this run, in order.
 
         Returns the result with each item once, and why items that it named are not part of it. Raises
-        `ActionRejected` if the tool rejects the text, or fails (the model is given no details of a fault),
-        and `SearchError` or `CollectionError` if the search fails.
+        `ActionRejected` if the tool rejects the text, fails (the model is given no details of a fault), or
+        gives nothing but items outside of the documents that may be searched, and `SearchError` or
+        `CollectionError` if the search fails.
         """
         tool = self.tools.get(action.name)
         if tool is None:
             raise ActionRejected(f"there is no action {action.name}")
-        documents = self.options.documents
-        context = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), documents)
+        scope = ScopedSearcher(self.searcher, self.options.documents, self.collections)
+        context = ToolContext(
+            scope, tuple(dict.fromkeys(shown)), self.options.documents, self.collections, self.user
+        )
         try:
             result = tool.run(action.text, context)
             if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin may break its type
@@ -130,15 +139,30 @@ class Environment:
                 raise ActionRejected(encodable(str(error))) from error
             log.exception("The custom tool %s failed.", action.name)
             raise ActionRejected(f"{action.name} failed") from error
+        items, damaged, refused = self._in_scope(dict.fromkeys(map(encodable, result.items)), scope)
+        if refused and not (items or result.texts):
+            raise ActionRejected(refused[0])
+        return ToolResult(items, tuple(map(encodable, result.texts))), (*damaged, *refused)
+
+    def _in_scope(
+        self, ids: Iterable[str], scope: ScopedSearcher
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return the items in scope, why some cannot be opened, and why others are refused."""
+        if self.options.documents is None and self.collections is None:
+            return tuple(ids), (), ()
         items: list[str] = []
         damaged: list[str] = []
-        for id in dict.fromkeys(map(encodable, result.items)):
+        refused: list[str] = []
+        for id in ids:
             try:
-                if documents is None or self.item(id).document in documents:
-                    items.append(id)
+                scope.item(id)
+            except OutOfScopeError as error:
+                refused.append(error.message)
             except (SearchError, CollectionError) as error:
                 damaged.append(self.unopened(error))
-        return ToolResult(tuple(items), tuple(map(encodable, result.texts))), tuple(damaged)
+            else:
+                items.append(id)
+        return tuple(items), tuple(damaged), tuple(refused)
 
     def whole(
         self, item: Item, *, number: int = 0, shown: Size | None = None, margin: Size = NO_MARGIN

@@ -69,6 +69,9 @@ class RunSettings(_Frozen):
     repair: bool = False
     """True if replies that break the grammar are read where their meaning is clear. Runs without this field
     were recorded when none were."""
+    own_ids: bool = False
+    """True if ids of nodes are the model's own words, and unknown parents are left out. Runs without this
+    field were recorded when a title became `Ferry_fares_2023`."""
     verify: VerifyMode = VerifyMode.OFF
     """What is done about claims that the evidence does not support. Runs without this field were recorded
     when none were checked."""

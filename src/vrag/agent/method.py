@@ -259,6 +259,8 @@ class Method(ABC):
     """True if the model is asked which of its evidence counts before the answer is given."""
     repair: bool = True
     """True if replies that break the grammar are read where their meaning is clear."""
+    own_ids: bool = True
+    """True if ids of nodes are the model's own words, and unknown parents are left out."""
     verify: VerifyMode = VerifyMode.OFF
     """What is done about claims of an answer that its evidence does not support."""
     memory: MemoryOptions | None = None

@@ -11,7 +11,7 @@ the environment's: pictures, sizes and labels are as for a search, in every agen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol, cast
@@ -19,20 +19,33 @@ from typing import Protocol, cast
 from vrag.agent.actions import NAME, RESERVED
 from vrag.agent.replies.tool_calls import TOOLS
 from vrag.errors import ActionError
-from vrag.search.searcher import Searcher
+from vrag.search.searcher import Searcher, list_documents
 
 GROUP = "vrag.actions"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The data that a tool may look at."""
+    """The data that a tool may look at, and for whom it does."""
 
     searcher: Searcher
+    """Finds and opens what is in scope; raises `OutOfScopeError` for anything else."""
     shown: tuple[str, ...]
     """Ids of the items that the model was shown in this run, in order, each once."""
     documents: frozenset[str] | None
-    """Ids of the documents that may be looked at; None for all."""
+    """Ids of the documents that may be looked at; None for all of the collections."""
+    collections: frozenset[str] | None = None
+    """Names of the collections that may be looked at; None for all."""
+    user: str = ""
+    """Name of the user who asks; empty where there are no users."""
+
+    def list_documents(self) -> dict[str, str]:
+        """Return the file names of the documents in scope by their ids, sorted by name.
+
+        Raises `SearchError` if the search server does not list its documents, and `CollectionError` if a
+        collection cannot be read.
+        """
+        return list_documents(self.searcher)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +53,7 @@ class ToolResult:
     """The result of a tool. Raises `TypeError` if `items` or `texts` is no tuple of strings."""
 
     items: tuple[str, ...] = ()
-    """Ids of items to show; those outside the documents that may be looked at are left out."""
+    """Ids of items to show; those outside the scope are refused, and the run says so."""
     texts: tuple[str, ...] = ()
     """Texts for the model; they are treated like text of a document."""
 
@@ -74,9 +87,32 @@ class ToolPlugin(Protocol):
         ...
 
 
+class ListDocuments:
+    """The built-in tool `list_documents`: the file names of the documents in scope."""
+
+    name = "list_documents"
+    usage = "Lists documents by their file names: write words of the names, or all."
+    _MAX_NAMES = 100
+
+    def run(self, text: str, context: ToolContext) -> ToolResult:
+        """Return the names that have all words of the text, as text; see `ToolPlugin`."""
+        words = [] if text.strip().casefold() in {"", "all", "*"} else text.casefold().split()
+        names = list(context.list_documents().values())
+        found = [name for name in names if all(word in name.casefold() for word in words)]
+        shown = found[: self._MAX_NAMES]
+        rest = len(found) - len(shown)
+        more = (f"and {rest:,} more: write words of their names",) if rest else ()
+        heading = f"{len(found):,} of {len(names):,} documents" + (":" if found else " have such a name.")
+        return ToolResult(texts=("\n".join((heading, *shown, *more)),))
+
+
+BUILT_IN_TOOLS: Mapping[str, Callable[[], ToolPlugin]] = {ListDocuments.name: ListDocuments}
+"""Tools that come with this package and are offered where they are asked for, as custom tools are."""
+
+
 def installed_tools() -> list[str]:
-    """Return the names of the custom tools that installed packages bring."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
+    """Return the names of the tools that can be offered: built-in ones, and those of installed packages."""
+    return sorted({*BUILT_IN_TOOLS, *(entry.name for entry in entry_points(group=GROUP))})
 
 
 def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
@@ -87,6 +123,9 @@ def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
     tools: dict[str, ToolPlugin] = {}
     for name in dict.fromkeys(names):
         entry = next(iter(entry_points(group=GROUP, name=name)), None)
+        if entry is None and name in BUILT_IN_TOOLS:
+            tools[name] = BUILT_IN_TOOLS[name]()
+            continue
         if entry is None:
             installed = ", ".join(installed_tools()) or "none"
             raise ActionError(
@@ -101,7 +140,9 @@ def load_tools(names: Iterable[str]) -> dict[str, ToolPlugin]:
                 f"The custom tool {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
                 "Remove it from VRAG_ACTIONS, or fix its package.",
             ) from error
-        is_named = own_name == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
+        is_named = (
+            own_name == name and NAME.fullmatch(name) and name not in {*RESERVED, *TOOLS, *BUILT_IN_TOOLS}
+        )
         if not is_named or not str(usage or "").strip():
             raise ActionError(
                 f"The custom tool {name} ({entry.value}) has an invalid name or usage.",

@@ -20,6 +20,7 @@ from vrag.agent.policy import EnclosedImage, Message, Picture, Role, Text
 from vrag.agent.prompts import encodable, material
 from vrag.agent.prompts import prompt as agent_prompt
 from vrag.chat.messages import ChatImage, ChatMessage, ChatText, join_texts
+from vrag.errors import as_sentence
 from vrag.geometry import Box, Space, View, draw_view, encode_jpeg
 from vrag.model_profiles import Profile
 
@@ -95,7 +96,7 @@ def read_plan(reply: str) -> PlannerReply:
     except UnusableReplyError:
         raise
     except ValueError as error:
-        raise UnusableReplyError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+        raise UnusableReplyError(as_sentence(str(error))) from None
 
 
 def _read_action(name: str, value: dict[str, object]) -> Search | Crop | Answer:

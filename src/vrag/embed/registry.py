@@ -63,6 +63,7 @@ def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
     full = SHORT_NAMES.get(spec.strip().lower(), spec.strip())
     scheme, colon, argument = full.partition(":")
     factory = _factories().get(scheme.lower())
+    _check_built_in(scheme.lower())
     if not colon or not argument or factory is None:
         names = embedder_names()
         near = difflib.get_close_matches(spec.lower(), names, 1, cutoff=0.6)
@@ -140,6 +141,16 @@ def _factories() -> dict[str, EmbedderFactory]:
     return {
         scheme: functools.partial(_open_entry_point, name) for scheme, name in points.items()
     } | _FACTORIES
+
+
+def _check_built_in(scheme: str) -> None:
+    """Raise `EmbedError` if a package provides embedders under the scheme of built-in ones."""
+    points = [point for point in entry_points(group=ENTRY_POINTS) if point.name.lower() == scheme]
+    if points and scheme in _FACTORIES:
+        raise EmbedError(
+            f"The embedder {points[0].name!r} of {points[0].value} has the name of a built-in one.",
+            "Rename it in its package, or remove the package.",
+        )
 
 
 def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:

@@ -117,7 +117,7 @@ class _PreparedDocuments:
         try:
             check_name(name, benchmark)
         except CaseError as error:
-            raise CaseError(f"{benchmark} has a document that cannot be a file: {name!r:.80}.") from error
+            raise CaseError(f"{benchmark} has a document that cannot be a file: {name!r}.") from error
         beside = self.folder / f".{secrets.token_hex(8)}"
         try:
             _write(source, beside)
@@ -125,7 +125,7 @@ class _PreparedDocuments:
                 if (self.folder / name).is_file() and filecmp.cmp(beside, self.folder / name, shallow=False):
                     return False
                 if (benchmark, name) in self.given:
-                    raise CaseError(f"{benchmark} has two documents that are called {name!r:.80}.")
+                    raise CaseError(f"{benchmark} has two documents that are called {name!r}.")
                 path = PurePosixPath(name)
                 tries = (f"{path.stem}--{benchmark}{'-' * n}{path.suffix}" for n in range(1000))
                 name = next(free for free in tries if free.lower() not in self.taken)
@@ -178,7 +178,7 @@ def prepare(
         present = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
         known = {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_unfinished_files(out)}
         if others := sorted(present - known if present & {ABOUT, LOCK} else present):
-            raise CaseError(f"{out} holds other files: {others[0]!r:.80}.", "Name another folder.")
+            raise CaseError(f"{out} holds other files: {others[0]!r}.", "Name another folder.")
         for _, folder, _ in benchmarks:  # they would be removed before they are read
             if folder.resolve().is_relative_to(out.resolve()):
                 raise CaseError(f"{folder} lies in {out}, which is made again.", "Name another folder.")

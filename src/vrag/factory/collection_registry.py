@@ -36,12 +36,14 @@ from vrag.index.location import LocalLocation, write_sealed
 from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
+from vrag.search.searcher import list_documents
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Collection as CollectionOf
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from PIL.Image import Image
@@ -191,6 +193,10 @@ class CollectionRegistry:
     def item(self, id: str) -> Item:
         """Return the item with this id. Raises `SearchError` if there is none."""
         return self._call(lambda: self.searcher.item(id))
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the documents of the open collections, as `DocumentLister.list_documents` says."""
+        return self._call(lambda: list_documents(self.searcher, corpora))
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, as `Searcher.image` says."""

@@ -116,7 +116,10 @@ class Agents:
             raise SettingsError(f"There is no collection {choice.collection!r}.", f"Available: {known}.")
         if choice.documents is not None:
             self._check_documents(choice.documents, choice.collection)
-        return self._open(choice, choice.collection if len(names) > 1 else None)
+        agent = self._open(replace(choice, user=""), choice.collection if len(names) > 1 else None)
+        if not choice.user:
+            return agent
+        return replace(agent, environment=replace(agent.environment, user=choice.user))
 
     async def aclose(self) -> None:
         """Close connections, as `AgentProvider.aclose`."""

@@ -59,6 +59,7 @@ from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from PIL.Image import Image
 
@@ -240,6 +241,13 @@ class Collection:
         """Return the manifest: every file that was added, sorted by path."""
         rows = self.file_table.read(FILE_COLUMNS).data.to_pylist()
         return sorted(map(document_of, rows), key=lambda document: document.path)
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:  # noqa: ARG002 - it is one
+        """Return the file names of the documents that can be found, by their ids, sorted by name."""
+        served = [document for document in self.documents() if document.status.served]
+        return {
+            document.id: document.name for document in sorted(served, key=lambda each: (each.name, each.id))
+        }
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
         """Return the items with these ids; those that do not exist are absent."""

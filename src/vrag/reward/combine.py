@@ -236,10 +236,15 @@ def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
     for name in dict.fromkeys(names):
         if name in OWN_PARTS:
             raise SettingsError(f"The reward part {name!r} is built in and always present.")
+        entry = next(iter(entry_points(group=GROUP, name=name)), None)
         if name in BUILT_IN:
+            if entry is not None:
+                raise SettingsError(
+                    f"The reward part {name} ({entry.value}) has the name of a built-in part.",
+                    "Rename it in its package, or remove the package.",
+                )
             parts[name] = BUILT_IN[name]
             continue
-        entry = next(iter(entry_points(group=GROUP, name=name)), None)
         if entry is None:
             known = ", ".join([*OWN_PARTS, *BUILT_IN, *installed_parts()])
             raise SettingsError(

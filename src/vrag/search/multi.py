@@ -12,6 +12,7 @@ from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     import numpy as np
     from numpy.typing import NDArray
@@ -94,6 +95,14 @@ class MultiSearcher(ForwardedItems):
                     numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
                     found[n].setdefault(ranking, []).extend(numbered)
         return [_merge(lists, depth, top_k) for lists in found]
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the documents of the collections as `DocumentLister.list_documents` describes."""
+        listed: dict[str, str] = {}
+        for name, engine in self._engines.items():
+            if corpora is None or name in corpora:
+                listed = engine.list_documents() | listed
+        return dict(sorted(listed.items(), key=lambda entry: (entry[1], entry[0])))
 
     def _store_of(self, id: str) -> Collection:
         for engine in self._engines.values():

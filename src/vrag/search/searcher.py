@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from vrag.errors import SearchError
+from vrag.errors import OutOfScopeError, SearchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from PIL.Image import Image
 
@@ -96,6 +99,30 @@ class Searcher(ItemStore, Protocol):
         ...
 
 
+@runtime_checkable
+class DocumentLister(Protocol):
+    """A store or a searcher that can list its documents."""
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the file names of the documents that can be found, by their ids, sorted by name.
+
+        `corpora` are the names of the collections to list, where there are several; None for all.
+
+        Raises `CollectionError` if a collection cannot be read.
+        """
+        ...
+
+
+def list_documents(store: object, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+    """Return the file names of documents by id, as `DocumentLister`.
+
+    Raises `SearchError` if the store cannot list its documents, as servers of the reference cannot.
+    """
+    if not isinstance(store, DocumentLister):
+        raise SearchError("This search server does not list its documents.", "Search for what they say.")
+    return store.list_documents(corpora)
+
+
 class ForwardedItems:
     """The base class of searchers whose items come from another store."""
 
@@ -120,6 +147,86 @@ class ForwardedItems:
     def part(self, id: str, view: View) -> Image | None:
         """Draw a part of a page as `ItemStore.part` describes."""
         return self._store_of(id).part(id, view)
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the documents as `DocumentLister.list_documents` describes."""
+        return list_documents(self._items, corpora)
+
+
+class ScopedSearcher(ForwardedItems):
+    """A `Searcher` of the documents that one question may look at: it neither finds nor opens others.
+
+    All methods raise `OutOfScopeError` if they are asked for anything else.
+
+    Args:
+        searcher: The searcher of all documents.
+        documents: Ids of the documents in scope; None for all of the collections.
+        corpora: Names of the collections in scope; None for all.
+    """
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        documents: frozenset[str] | None = None,
+        corpora: frozenset[str] | None = None,
+    ) -> None:
+        self._searcher = self._items = searcher
+        self._documents, self._corpora = documents, corpora
+
+    @property
+    def version(self) -> str:
+        """The version of the searcher that is asked."""
+        return self._searcher.version
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Find the best items in scope; see `Searcher.search`."""
+        found = self._searcher.search([self._narrow(query) for query in queries], top_k)
+        return [[hit for hit in hits if self._holds(hit.document)] for hits in found]
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the documents in scope as `DocumentLister.list_documents` describes."""
+        if corpora is not None and self._corpora is not None and (outside := corpora - self._corpora):
+            raise OutOfScopeError(f"The collection {min(outside)!r} is not the one that is asked.")
+        listed = list_documents(self._searcher, self._corpora if corpora is None else corpora)
+        return {id: name for id, name in listed.items() if self._documents is None or id in self._documents}
+
+    def check(self, item: Item) -> None:
+        """Raise `OutOfScopeError` if an item is not in scope."""
+        if not self._holds(item.document):
+            raise OutOfScopeError(
+                f"{item.document_name} is not among the documents that this question may look at.",
+                "Search for what is among them.",
+            )
+
+    def _store_of(self, id: str) -> ItemStore:
+        self.check(self._searcher.item(id))
+        return self._searcher
+
+    def _narrow(self, query: Query) -> Query:
+        """Return a query that looks in the scope alone."""
+        documents, corpora = query.documents, query.corpora
+        if corpora is not None and self._corpora is not None and (others := corpora - self._corpora):
+            raise OutOfScopeError(f"The collection {min(others)!r} is not the one that is asked.")
+        if documents is not None and (outside := {id for id in documents if not self._holds(id)}):
+            raise OutOfScopeError(
+                f"{len(outside)} of the {len(documents)} documents to search are not among those that this "
+                "question may look at."
+            )
+        return replace(
+            query,
+            documents=self._documents if documents is None else documents,
+            corpora=self._corpora if corpora is None else corpora,
+        )
+
+    def _holds(self, document: str) -> bool:
+        if self._documents is not None and document not in self._documents:
+            return False
+        return self._corpora is None or document in self._listed
+
+    @cached_property
+    def _listed(self) -> AbstractSet[str]:
+        """Ids of the documents of the collections in scope."""
+        return list_documents(self._searcher, self._corpora).keys()
 
 
 class StoredPictures(ForwardedItems):

@@ -69,6 +69,10 @@ def test_markers_in_all_forms_are_read(
         "The values [4, 12] are the fares.",
         "x = a[1] + b[2]",
         "It costs $x[1]$.",
+        "x lies in [7, 9].",
+        "Set [max_value] to 5.",
+        "array[start_index].",
+        "The total is [9].",
     ],
 )
 def test_a_bracket_that_belongs_to_the_answer_stays(answer: str) -> None:
@@ -95,6 +99,25 @@ def test_names_are_markers_where_they_can_be_cited() -> None:
     ],
 )
 def test_a_marker_that_is_a_word_becomes_the_name_of_what_it_cites(
+    answer: str, text: str, markers: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    assert read(answer) == (text, markers)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "markers"),
+    [
+        ("According to [9], it rose.", "According to …, it rose.", [(14, ("9",))]),
+        ("[9] shows that it rose.", "… shows that it rose.", [(1, ("9",))]),
+        ("[9] It rose.", "It rose.", [(0, ("9",))]),
+        ("See [1] and [9] too.", "See <1> too.", [(7, ("1",)), (7, ("9",))]),
+        ("It rose [7, 8].", "It rose.", [(7, ("7", "8"))]),
+        ("It rose [fares_2024].", "It rose.", [(7, ("fares_2024",))]),
+        ("It rose [1; fares_2024] fast.", "It rose fast.", [(7, ("1", "fares_2024"))]),
+        ("根据[9]，涨了。", "根据…，涨了。", [(3, ("9",))]),
+    ],
+)
+def test_a_marker_that_names_nothing_shown_is_taken_out_wherever_it_stands(
     answer: str, text: str, markers: list[tuple[int, tuple[str, ...]]]
 ) -> None:
     assert read(answer) == (text, markers)

@@ -10,6 +10,8 @@ from vrag.agent.answers.answer_place import LARGE
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven
+from vrag.agent.method import Method
+from vrag.agent.methods.baselines import Rag, React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.run_result import RunResult
@@ -102,6 +104,30 @@ class TestOfAModelThatCites:
         assert run.unsupported == ("The answer cites [7], which was not shown.",)
         assert places(run) == {"Dogs travel for 4 crowns.": ["prices.pdf"]}
         assert run.citations[0].source == "matched"
+
+    @pytest.mark.parametrize(
+        ("answer", "given"),
+        [
+            ("According to [9], dogs travel for 4 crowns.", "According to …, dogs travel for 4 crowns."),
+            ("Dogs travel for 4 crowns [9].", "Dogs travel for 4 crowns."),
+            ("[9] Dogs travel for 4 crowns.", "Dogs travel for 4 crowns."),
+        ],
+    )
+    @pytest.mark.parametrize("method", [VragMethod(), React(), Rag(), Vimrag()], ids=lambda each: each.name)
+    def test_no_number_that_names_nothing_shown_remains_in_the_answer_of_any_agent(
+        self, method: Method, answer: str, given: str
+    ) -> None:
+        script = {
+            "vimrag": (
+                searches("found", "ferry"),
+                memorizes(note("Picture 1")),
+                answers("found", text=answer),
+            ),
+            "rag": (VRAG.answer(answer),),
+        }.get(method.name, (VRAG.search("ferry"), VRAG.answer(answer)))
+        run = Agent(Watching(script), Environment(CORPUS, PROFILE), method).run("What do dogs cost?")
+        assert run.answer == given
+        assert run.unsupported == ("The answer cites [9], which was not shown.",)
 
     def test_a_cited_page_that_lacks_the_words_is_cited_all_the_same(self) -> None:
         run = asked("Cats are forbidden aboard [2].")

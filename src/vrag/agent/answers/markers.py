@@ -3,9 +3,9 @@
 Models are told to write `[2]` for image 2 and `[Text 1]` for a text, or the id of a node of the graph. Some
 write `[Image 2]`, `[1, 3]`, `[1–3]`, `[[1]]`, `【2†source】`, `[^2]` or `(see image 2)` instead; these are
 read alike. A marker that is a word of its sentence ("According to [2], …") becomes the name of what it
-cites, so that no number of the model remains in the text. A bracket that is part of what the answer says
-("the range is [0, 5]"), and one in code or a formula, is no marker. The time is linear in the length of the
-answer.
+cites, so that no number of the model remains in the text; where it cites nothing that was shown, … takes its
+place. A bracket that is part of what the answer says ("the range is [0, 5]"), and one in code or a formula,
+is no marker. The time is linear in the length of the answer.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ _NOUN = re.compile(
 _VERB = re.compile(
     r"\s{1,3}(?:says?|shows?|states?|reports?|lists?|gives?|mentions?|indicates?|confirms?|has|contains?|does)\b"
 )
+_ID = re.compile(r"(?=[^_]*_)[^\W_][\w-]{2,63}")
+"""A name that can only be an id of a node, such as `fares_2023`."""
+_CLAUSE_END = frozenset(".,;:!?。，；：！？\n")
+OMITTED = "…"
 _LINE_START = re.compile(r"(?:\A|\n)[ \t]{0,8}(?:[-*•>]|\d{1,3}[.)])?[ \t]{0,8}\Z")
 
 
@@ -169,8 +173,10 @@ class MarkerReading:
             case _Use.VALUE:
                 self._add(before + references[0])
             case _Use.NOUN:
-                words = (self.describe(reference) or reference for reference in references)
-                self._add(before + " and ".join(dict.fromkeys(words)))
+                words = dict.fromkeys(filter(None, map(self.describe, references)))
+                is_next = bool(self.markers) and self.markers[-1].at == self.length
+                if words or not is_next:
+                    self._add(before + (" and ".join(words) or OMITTED))
                 self.markers.append(ModelMarker(self.length, references))
             case _Use.LEADING:
                 self._add(before)
@@ -194,14 +200,17 @@ class MarkerReading:
         is_line_start = not words or _LINE_START.search(before) is not None
         is_indexed = _INDEXED.search(before) is not None
         is_bare = is_plain and "^" not in match[0]
-        if is_bare and not is_shown and len(references) > 1:
+        is_noun = bool(words) and _NOUN.search(words) is not None
+        after = self.text[match.end() : match.end() + BEFORE_CHARS]
+        is_doubtful = not is_shown and ((is_bare and len(references) > 1) or _is_id(references))
+        if is_doubtful and (is_noun or is_line_start or before[-1:].isalnum() or not _ends_clause(after)):
             return _Use.TEXT
-        if is_line_start and not self.text[match.end() : match.end() + BEFORE_CHARS].strip():
+        if is_line_start and not after.strip():
             return _Use.TEXT
-        if (says and (is_line_start or _SENTENCE_END.search(words))) or (words and _NOUN.search(words)):
-            return _Use.NOUN if is_shown else _Use.TEXT
+        if (says and (is_line_start or _SENTENCE_END.search(words))) or is_noun:
+            return _Use.NOUN
         if is_line_start:
-            return _Use.LEADING if is_shown else _Use.TEXT
+            return _Use.LEADING
         if is_bare and (is_indexed or _VALUE.search(words)):
             return _Use.VALUE if is_single and not is_indexed else _Use.TEXT
         return _Use.MARKER
@@ -230,6 +239,16 @@ class MarkerReading:
             for marker in self.markers
         )
         return UnmarkedAnswer(stripped, tuple(markers))
+
+
+def _is_id(references: tuple[str, ...]) -> bool:
+    return any(_ID.fullmatch(reference) for reference in references)
+
+
+def _ends_clause(after: str) -> bool:
+    """Return whether a clause or a line ends before this text."""
+    rest = after.lstrip(" \t")
+    return not rest or rest[0] in _CLAUSE_END
 
 
 def _without_references(answer: str) -> str:
@@ -265,7 +284,7 @@ def references_of(match: re.Match[str], is_known: Callable[[str], bool]) -> tupl
         if numbered is not None:
             kind = numbered["kind"] or kind
             found += _numbered(numbered, kind)
-        elif name := _known_name(piece.strip(), is_known):
+        elif (name := _known_name(piece.strip(), is_known)) or _ID.fullmatch(name := piece.strip()):
             found.append(name)
         else:
             return (), False

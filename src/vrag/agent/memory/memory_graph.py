@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from vrag.agent.replies.tool_arguments import IDENTIFIER
+from vrag.agent.replies.tool_arguments import MAX_NODE_CHARS, node_id
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 
 ROOT = "root"
@@ -103,11 +103,11 @@ class Graph:
         """Return the graph before anything is done: its root."""
         return cls((Node(id=ROOT, kind=NodeKind.ROOT, query=question, summary="", order=0),))
 
-    def node(self, node_id: str) -> Node:
+    def node(self, id: str) -> Node:
         """Return the node of this id; raise `ValueError` if there is none."""
-        if fault := self._unknown((node_id,)):
+        if fault := self._unknown((id,)):
             raise ValueError(fault)
-        return next(node for node in self.nodes if node.id == node_id)
+        return next(node for node in self.nodes if node.id == id)
 
     @property
     def pending(self) -> Node | None:
@@ -124,9 +124,9 @@ class Graph:
         """True if the run has ended."""
         return any(node.kind is NodeKind.ANSWER for node in self.nodes)
 
-    def children(self, node_id: str) -> tuple[Node, ...]:
+    def children(self, id: str) -> tuple[Node, ...]:
         """Return the nodes that follow from a node, in order."""
-        return tuple(node for node in self.nodes if node_id in node.parents)
+        return tuple(node for node in self.nodes if id in node.parents)
 
     def ancestors(self, ids: Iterable[str]) -> tuple[Node, ...]:
         """Return these nodes and all that they follow from, in order, each once."""
@@ -223,7 +223,7 @@ class Graph:
             lines.append(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
         return "[" + ",\n".join(lines) + "]"
 
-    def _fault_of_node(self, node_id: str, parents: tuple[str, ...]) -> str | None:
+    def _fault_of_node(self, name: str, parents: tuple[str, ...]) -> str | None:
         if fault := self._ended():
             return fault
         if (pending := self.pending) is not None:
@@ -231,10 +231,10 @@ class Graph:
                 f"Node {pending.id} has not been summarised: call summarize_and_memorize for its results "
                 "first, or answer."
             )
-        if not IDENTIFIER.fullmatch(node_id):
-            return f"{node_id!r} cannot be the id of a node: use 1 to 64 letters, digits, _ or -."
-        if any(node.id == node_id for node in self.nodes):
-            return f"There is a node {node_id} already; give the new one an id of its own."
+        if not _is_id(name):
+            return f"{name!r} cannot be the id of a node: use 1 to {MAX_NODE_CHARS} characters on one line."
+        if any(node.id == name for node in self.nodes):
+            return f"There is a node {name} already; give the new one an id of its own."
         return self._fault_of_parents(parents)
 
     def _ended(self) -> str | None:
@@ -248,9 +248,9 @@ class Graph:
         return self._unknown(parents)
 
     def _unknown(self, ids: Iterable[str]) -> str | None:
-        node_ids = [node.id for node in self.nodes]
-        if unknown := [node_id for node_id in ids if node_id not in node_ids]:
-            return f"There is no node {unknown[0]!r}; the nodes are {', '.join(node_ids)}."
+        known = [node.id for node in self.nodes]
+        if unknown := [id for id in ids if id not in known]:
+            return f"There is no node {unknown[0]!r}; the nodes are {', '.join(known)}."
         return None
 
     def _fault_of_query(self, query: str) -> str | None:
@@ -280,6 +280,13 @@ class Graph:
 
 
 _NOTHING_PENDING = "No results are waiting to be summarised; search first, or answer."
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return node_id(name) == name
+    except ValueError:
+        return False
 
 
 def _words(query: str) -> frozenset[str]:

@@ -23,6 +23,7 @@ def build_method(
     instruction: str | None = None,
     reselect: bool = False,
     repair: bool = True,
+    own_ids: bool = True,
     verify: VerifyMode = VerifyMode.OFF,
     memory: MemoryOptions | None = None,
 ) -> Method:
@@ -35,6 +36,7 @@ def build_method(
         "instruction": instruction,
         "reselect": reselect,
         "repair": repair,
+        "own_ids": own_ids,
         "verify": verify,
         "memory": memory,
     }

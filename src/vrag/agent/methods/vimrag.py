@@ -37,7 +37,9 @@ from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Rol
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.replies.answer_reader import AnswerReader
-from vrag.agent.replies.call_parser import KnownNodes, parse_call, read_call
+from vrag.agent.replies.call_parser import parse_call, read_call
+from vrag.agent.replies.known_nodes import KnownNodes, repaired
+from vrag.agent.replies.tool_arguments import node_key
 from vrag.agent.replies.tool_calls import ANSWER, AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
@@ -84,6 +86,7 @@ class Vimrag(Method):
             environment=environment,
             reselect=self.reselect,
             repair=self.repair,
+            own_ids=self.own_ids,
             options=self.memory,
             question=question_parts(asked, environment),
             instruction=with_question(instruction, asked.text) or instruction,
@@ -98,6 +101,8 @@ class VimragEpisode(Episode):
 
     names_evidence: ClassVar[bool] = True
 
+    own_ids: bool = True
+    """True if nodes keep the model's own words as ids; see `RunSettings.own_ids`."""
     options: MemoryOptions
     question: tuple[Part, ...]
     """The question, last, after what belongs to it: repeated whenever the context is rebuilt."""
@@ -149,10 +154,30 @@ class VimragEpisode(Episode):
             if isinstance(turn.action, Select):
                 return turn
         if self.asking or not self.repair:
-            return parse_call(reply, tools, crop=crop)
+            return parse_call(reply, tools, crop=crop, own_ids=self.own_ids)
+        turn = read_call(reply, self._known_nodes(), tools, crop=crop, last=last, cut=cut)
+        return self._find_picture(turn) if self.own_ids else turn
+
+    def _known_nodes(self) -> KnownNodes:
         labels = self.results.labels if self.graph.pending else ()
-        known = KnownNodes(tuple(node.id for node in self.graph.nodes), labels)
-        return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
+        nodes = self.graph.nodes
+        ids, queries = tuple(node.id for node in nodes), tuple(node.query for node in nodes)
+        return KnownNodes(ids, labels, queries, own_ids=self.own_ids)
+
+    def _find_picture(self, turn: Turn[Any]) -> Turn[Any]:
+        """Name the node that holds the picture of a crop, where no parent does and one other node does."""
+        call = turn.action
+        if not isinstance(call, CropNode) or self.graph.fault_of(call) is None:
+            return turn
+        holders = [
+            node.id
+            for node in self.graph.nodes
+            if any(item.useful and item.label == call.information for item in node.memory)
+        ]
+        if len(holders) != 1 or holders[0] in call.parents:
+            return turn
+        found = replace(call, parents=(*holders, *call.parents))
+        return repaired(turn, found, [f"{call.information} is read as that of {holders[0]}"])
 
     def _answer_reader(self, *, last: bool) -> AnswerReader:
         return AnswerReader(
@@ -161,8 +186,8 @@ class VimragEpisode(Episode):
 
     def draft_evidence(self, parents: Sequence[str]) -> Sequence[EvidenceCandidate]:
         """Return the evidence of the ancestors of an answer, as far as they are named; see `Episode`."""
-        known = {node.id for node in self.graph.nodes}
-        named = [parent for parent in parents if parent in known]
+        known = self._known_nodes()
+        named = [node for parent in parents if (node := known.find(parent)) is not None]
         if (pending := self.graph.pending) is not None:
             named.append(pending.id)
         return self._candidates(tuple(dict.fromkeys(named)) or None)
@@ -232,14 +257,16 @@ class VimragEpisode(Episode):
         A node is cited by its id or its number, from 1 for the first after the question; a result by its
         label, alone for the newest of that label or after the node's id and a comma. See `Episode`.
         """
-        nodes = {node.id.casefold(): node.id for node in self.graph.nodes if node.kind is not NodeKind.ANSWER}
-        name = reference.casefold().replace("image ", "picture ")
-        if reference.isdecimal() and 0 < int(reference) < len(nodes):
-            name = self.graph.nodes[int(reference)].id.casefold()
-        if (id := nodes.get(name) or nodes.get(reference.casefold())) is not None:
+        cited_nodes = [node for node in self.graph.nodes if node.kind is not NodeKind.ANSWER]
+        if reference.isdecimal() and 0 < int(reference) < len(cited_nodes):
+            reference = self.graph.nodes[int(reference)].id
+        keys = {node_key(node.id): node.id for node in cited_nodes}
+        ids = {node.id: node.id for node in cited_nodes}
+        if (id := ids.get(reference) or keys.get(node_key(reference))) is not None:
             return [candidate for _, candidate in self._results_of(id)]
-        node, _, label = name.rpartition(",")
-        searched = [nodes[node.strip()]] if node.strip() in nodes else [] if node else list(nodes.values())
+        name, _, label = reference.casefold().replace("image ", "picture ").rpartition(",")
+        node = keys.get(node_key(name)) if name else None
+        searched = [node] if node else [] if name else list(ids)
         for id in reversed(searched):
             results = self._results_of(id)
             if found := [candidate for known, candidate in results if known.casefold() == label.strip()]:

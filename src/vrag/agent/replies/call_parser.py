@@ -8,15 +8,22 @@ exist and ids are new is the graph's to say. Both take any text and never raise.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias, cast
 
-from vrag.agent.actions import Flag, Invalid, Turn, closing_tag, first_element
+from vrag.agent.actions import Flag, Invalid, Turn, closing_tag
 from vrag.agent.replies import tool_arguments as args
 from vrag.agent.replies.json_repairs import read_damaged_json, read_json
-from vrag.agent.replies.reply_text import WrittenCall, find_call, plain_answer, unquoted
+from vrag.agent.replies.known_nodes import KnownNodes, complete_call, repaired
+from vrag.agent.replies.last_answer import (
+    ANSWER_NAMES,
+    LAST_ANSWER,
+    answer_calls,
+    find_answer,
+    spoken_in_last,
+)
+from vrag.agent.replies.reply_text import WrittenCall, find_call, unquoted
 from vrag.agent.replies.tool_calls import (
     ANSWER,
     CROP,
@@ -33,6 +40,7 @@ from vrag.agent.replies.tool_calls import (
 )
 
 PARENT_NAMES = ("parent_id", "parents", "parent")
+LABEL_NAMES = ("information", "label", "id")
 _MIDDLE_SCORE = 3
 """The score, from 1 to 5, of a useful result without one."""
 _MAX_OPENINGS = 64
@@ -44,31 +52,24 @@ _CLOSING = re.compile(r"\s*(?:```\s*)?</tool_call\s*>", re.IGNORECASE)
 _FENCE = re.compile(r"\s*```")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownNodes:
-    """The nodes and labels that are known when a reply comes, so that it may leave them out."""
-
-    nodes: tuple[str, ...]
-    """Ids of the nodes of the graph, the newest last."""
-    labels: tuple[str, ...] = ()
-    """Labels of the results that wait to be summarised."""
-
-    def match_case(self, parents: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of parents, where an id that differs only in case from one node means that node."""
-        ids: dict[str, None] = {}
-        for parent in parents:
-            alike = [node for node in self.nodes if node.casefold() == parent.casefold()]
-            ids[alike[0] if parent not in self.nodes and len(alike) == 1 else parent] = None
-        return tuple(ids)
+TOOL_NAMES = {
+    **dict.fromkeys(("search", "search_node", "add_search"), SEARCH),
+    **dict.fromkeys(("summarize", "memorize", "summarise_and_memorise", "summarize_and_memorise"), MEMORIZE),
+    **dict.fromkeys(("crop", "zoom", "bbox", "add_crop"), CROP),
+    **dict.fromkeys(ANSWER_NAMES, ANSWER),
+}
+"""Names that models make up for the tools."""
 
 
-def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = True) -> Turn[Call]:
+def parse_call(
+    reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = True, own_ids: bool = True
+) -> Turn[Call]:
     """Parse any text; never raises.
 
     The first complete tool call outside think blocks is the call. A reply that starts in the middle of a
     thought is understood, and so is a bare JSON object in place of a tool call, and a tool call that lacks
     nothing but its closing tag. `tools` are the names of the custom tools; `crop` is true if `add_crop_node`
-    is offered.
+    is offered; `own_ids` is false for runs in which titles were no ids (`RunSettings.own_ids`).
 
     >>> parse_call("no idea").action
     Invalid(reason='The reply contains no complete tool call.')
@@ -82,6 +83,7 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
     name = call.get("name")
     if isinstance(name, str) and name.strip() in names:
         action = _build_call(name.strip(), call.get("arguments", call.get("parameters")))
+        action = action if own_ids else _without_titles(name.strip(), action)
     else:
         action = _unknown_tool(name, names)
     return Turn(turn.thought, action, turn.executed, turn.flags)
@@ -105,81 +107,76 @@ def read_call(
     >>> read_call(said, KnownNodes(("root", "fares"))).action
     AnswerNode(parents=('fares',), text='48200')
     """
-    turn = parse_call(reply, tools, crop=crop)
+    turn = parse_call(reply, tools, crop=crop, own_ids=known.own_ids)
+    reader = _CallReader(reply, turn, known, _offered_names(tools, crop), cut)
     spoken = unquoted(reply)
-    if not isinstance(turn.action, Invalid) or spoken is None:
-        return _complete_call(turn, known)
+    if isinstance(turn.action, Invalid) and spoken is not None:
+        turn = reader.read_call(spoken)
+    if last and not isinstance(turn.action, AnswerNode) and (spoken := spoken_in_last(reply)) is not None:
+        turn = reader.read_answer(spoken) or turn
+    return complete_call(turn, known)
 
-    no_thought = {Flag.NO_THOUGHT} if turn.thought is None else set[Flag]()
-    names = _offered_names(tools, crop)
-    written = find_call(spoken, names)
-    if written is not None and not (cut and not written.closed):
+
+@dataclass(frozen=True, slots=True)
+class _CallReader:
+    """A reader of a reply in which the grammar finds no call, or no answer where one is due."""
+
+    reply: str
+    turn: Turn[Call]
+    """The reply as the grammar reads it."""
+    known: KnownNodes
+    names: frozenset[str]
+    """Names of the tools on offer."""
+    cut: bool
+
+    def read_call(self, spoken: str) -> Turn[Call]:
+        """Return the turn with the first call that is written otherwise."""
+        written = find_call(spoken, self.names | frozenset(TOOL_NAMES if self.known.own_ids else ()))
+        if written is None or (self.cut and not written.closed):
+            return self.turn
         repairs: list[str] = []
-        action = _read_written(written, known, names, repairs)
-        has_more = bool(written.further or reply[written.end :].strip())
-        flags = turn.flags | no_thought
-        if has_more:
-            flags |= {Flag.TRAILING_TEXT}
-        turn = replace(turn, action=action, executed=reply[: written.end], flags=flags)
-        if not isinstance(action, Invalid):
-            return _complete_call(
-                _repaired(turn, action, repairs or ["the call is written in another form"]), known
-            )
+        action = self._read_written(written, repairs)
+        if isinstance(action, Invalid):
+            return self._turn(action, written)
+        return repaired(
+            self._turn(action, written), action, repairs or ["the call is written in another form"]
+        )
 
-    text = _answer_without_call(reply, spoken) if last and not cut else None
-    if text is None:
-        return turn
-    try:
-        answer = AnswerNode((known.nodes[-1],), text)
-    except ValueError:
-        return turn
-    turn = replace(turn, executed=reply, flags=(turn.flags - {Flag.TRAILING_TEXT}) | no_thought)
-    return _repaired(turn, answer, ["the text is read as the answer"])
+    def read_answer(self, spoken: str) -> Turn[Call] | None:
+        """Return the turn with the answer that a last reply gives; None where it gives none."""
+        for written in answer_calls(spoken, self.names, cut=self.cut):
+            repairs: list[str] = []
+            action = self._read_written(written, repairs)
+            if isinstance(action, AnswerNode):
+                turn = self._turn(action, written)
+                return repaired(turn, action, [*repairs, LAST_ANSWER])
+        if (found := find_answer(self.reply, spoken, cut=self.cut)) is None:
+            return None
+        try:
+            answer = AnswerNode((self.known.newest,), found.text)
+        except ValueError:
+            return None
+        turn = self._turn(answer, WrittenCall(end=found.end))
+        return repaired(turn, answer, [found.repair])
 
+    def _read_written(self, written: WrittenCall, repairs: list[str]) -> Call | Invalid:
+        if written.fault:
+            return Invalid(written.fault)
+        name = written.name or ""
+        if name not in self.names and (meant := TOOL_NAMES.get(name)) in self.names:
+            repairs.append(f"{name} stands for {meant}")
+            name = meant
+        if name not in self.names:
+            return _unknown_tool(written.name, self.names)
+        return _build_call(name, written.arguments, self.known, repairs)
 
-def _read_written(
-    written: WrittenCall, known: KnownNodes, names: frozenset[str], repairs: list[str]
-) -> Call | Invalid:
-    if written.fault:
-        return Invalid(written.fault)
-    if written.name is None or written.name not in names:
-        return _unknown_tool(written.name, names)
-    return _build_call(written.name, written.arguments, known, repairs)
-
-
-def _answer_without_call(reply: str, spoken: str) -> str | None:
-    """Return an answer without a tool call: in the element of the other grammar, or in plain text."""
-    element = first_element(reply, frozenset())
-    if element.opening is None or element.closing is None:
-        return plain_answer(spoken)
-    if element.opening["name"].lower() != "answer":
-        return None
-    return reply[element.opening.end() : element.closing.start()].strip() or None
-
-
-def _repaired(turn: Turn[Call], call: Call, repairs: Sequence[str]) -> Turn[Call]:
-    repairs = (*turn.repairs, *repairs)
-    return replace(turn, action=call, flags=turn.flags | {Flag.REPAIRED}, repairs=repairs)
-
-
-def _complete_call(turn: Turn[Call], known: KnownNodes) -> Turn[Call]:
-    """Add to a call what it leaves out and is known: results without an entry are not useful."""
-    match turn.action:
-        case Memorize(summary, notes):
-            noted = {note.information for note in notes}
-            left_out = [label for label in known.labels if label not in noted]
-            if left_out:
-                call = Memorize(summary, (*notes, *(Note(label, useful=False) for label in left_out)))
-                repair = f"memorize has no entry for {', '.join(left_out)}; read as not useful"
-                return _repaired(turn, call, [repair])
-        case SearchNode() | AnswerNode() | CropNode() | ToolNode() as call:
-            parents = known.match_case(call.parents)
-            if parents != call.parents:
-                repair = f"parent_ids differ from ids of nodes in case; read as {', '.join(parents)}"
-                return _repaired(turn, replace(call, parents=parents), [repair])
-        case _:
-            pass
-    return turn
+    def _turn(self, action: Call | Invalid, written: WrittenCall) -> Turn[Call]:
+        """Return the turn with an action that ends where a call ends."""
+        turn = self.turn
+        has_more = bool(written.further or self.reply[written.end :].strip())
+        flags = turn.flags - {Flag.TRAILING_TEXT} | ({Flag.TRAILING_TEXT} if has_more else set[Flag]())
+        flags |= {Flag.NO_THOUGHT} if turn.thought is None else set[Flag]()
+        return replace(turn, action=action, executed=self.reply[: written.end], flags=flags)
 
 
 _ObjectTurn: TypeAlias = Turn[dict[str, object]]
@@ -296,6 +293,15 @@ def _unknown_tool(name: object, names: frozenset[str]) -> Invalid:
     return Invalid(f"{fault}; the tools are {', '.join(offered)}.")
 
 
+def _without_titles(name: str, action: Call | Invalid) -> Call | Invalid:
+    """Return the action, or the error about an id that is none where titles are no ids."""
+    if isinstance(action, SearchNode | CropNode | ToolNode) and not args.is_identifier(action.id):
+        return Invalid(f"In {name}, id must be 1 to 64 letters, digits, _ or -.")
+    if isinstance(action, Invalid | Memorize) or all(map(args.is_identifier, action.parents)):
+        return action
+    return Invalid(f'In {name}, parent_ids must be a list of ids of nodes, such as ["root"].')
+
+
 def _build_call(
     name: str, arguments: object, known: KnownNodes | None = None, repairs: list[str] | None = None
 ) -> Call | Invalid:
@@ -324,36 +330,69 @@ def _build_call(
 def _read_arguments(name: str, given: args.Arguments, known: KnownNodes | None) -> Call:
     if name == MEMORIZE:
         summary = given.take("summarize", args.text, args.repair_text, aliases=("summary",))
-        notes = given.maybe("memorize", args.entries, [], args.repair_entries)
-        return Memorize(summary, tuple(_read_note(note, given.repairs) for note in notes))
+        return Memorize(
+            summary, _read_notes(given.maybe("memorize", args.entries, [], args.repair_entries), given)
+        )
     if name == ANSWER:
         parents = _read_parents(given, known)
-        return AnswerNode(parents, given.take("answer", args.text, args.repair_text))
-    node = given.take("id", args.identifier, args.repair_identifier)
-    parents = _read_parents(given, known)
+        answer = given.take(
+            "answer", args.text, args.repair_text, aliases=("final_answer", "text", "content")
+        )
+        return AnswerNode(parents, answer)
     if name == SEARCH:
-        return SearchNode(node, parents, given.take("query", args.text, args.repair_text))
+        node, parents = _read_id(given, known, given.get("query")), _read_parents(given, known)
+        query = given.take("query", args.text, args.repair_text, aliases=("search_query", "q", "question"))
+        return SearchNode(node, parents, query)
+    title = "closer" if name == CROP else name
+    node, parents = _read_id(given, known, title), _read_parents(given, known)
     if name == CROP:
-        label = given.take("information_id", args.label)
+        label = given.take("information_id", args.label, args.repair_label)
         box = given.take("box", args.sides, args.repair_sides, aliases=args.BOX_NAMES)
         return CropNode(node, parents, label, box)
     return ToolNode(node, parents, name, given.take("text", args.text, args.repair_text))
 
 
+def _read_id(given: args.Arguments, known: KnownNodes | None, title: object) -> str:
+    """Read the id of a new node; where it has none, a title is its id."""
+    if known is None:
+        return given.take("id", args.node_id)
+    if not known.own_ids:
+        return given.take("id", args.clean_identifier)
+    written = given.maybe("id", lambda value: value, None, aliases=("node_id", "name", "title"))
+    name = _name_of(written) or _name_of(title)
+    if name is None:
+        raise ValueError("id is missing")
+    if name != written:
+        given.note(f"id is read as {name!r}")
+    if name == "root":
+        name = known.free_id(name)
+        given.note(f"root is the question; the new node is {name}")
+    return name
+
+
+def _name_of(value: object) -> str | None:
+    try:
+        return args.repair_node_id(value)
+    except ValueError:
+        return None
+
+
 def _read_parents(given: args.Arguments, known: KnownNodes | None) -> tuple[str, ...]:
     """Read the parents; where none is named, the newest node."""
     if known is None:
-        return given.take("parent_ids", args.identifiers)
+        return given.take("parent_ids", args.node_ids)
     value = given.maybe("parent_ids", lambda value: value, None, aliases=PARENT_NAMES)
     try:
-        parents = () if value is None else args.repair_identifiers(value)
-    except ValueError as error:
-        raise ValueError(f"parent_ids {error}") from None
+        parents = () if value is None else args.repair_node_ids(value)
+    except ValueError:
+        parents = ()
+    if not known.own_ids:
+        parents = tuple(dict.fromkeys(map(args.clean_identifier, parents)))
     if not parents:
-        given.note(f"parent_ids names no node; read as {known.nodes[-1]}")
-        return (known.nodes[-1],)
+        given.note(f"parent_ids names no node; read as {known.newest}")
+        return (known.newest,)
     try:
-        as_written = args.identifiers(value) == parents
+        as_written = args.node_ids(value) == parents
     except ValueError:
         as_written = False
     if not as_written:
@@ -361,10 +400,47 @@ def _read_parents(given: args.Arguments, known: KnownNodes | None) -> tuple[str,
     return parents
 
 
+def _read_notes(values: list[object], given: args.Arguments) -> tuple[Note, ...]:
+    """Read the ratings; where repairs are made, one result that is rated twice is rated as the better."""
+    if given.repairs is None:
+        return tuple(_read_note(value, None) for value in values)
+    notes: dict[str, Note] = {}
+    for value in values:
+        if (note := _read_repaired_note(value, given)) is None:
+            continue
+        first = notes.get(note.information)
+        if first is not None:
+            given.note(f"memorize names {note.information} twice; the better rating counts")
+            times = tuple(dict.fromkeys((*first.timestamps, *note.timestamps)))
+            better = first if first.priority >= note.priority else note
+            note = replace(better, timestamps=times)
+        notes[note.information] = note
+    return tuple(notes.values())
+
+
+def _read_repaired_note(value: object, given: args.Arguments) -> Note | None:
+    """Read a rating as a model may write it; None where something unknown is called not useful."""
+    if isinstance(value, str):
+        given.note(f"memorize lists {args.quoted(value)}; read as useful")
+        value = {"information_id": value, "is_useful": True}
+    try:
+        return _read_note(value, given.repairs)
+    except ValueError:
+        fields = args.mapping(value)
+        label = next((fields[name] for name in ("information_id", *LABEL_NAMES) if name in fields), None)
+        try:
+            args.repair_label(label)
+        except ValueError:
+            if fields.get("is_useful") is False:
+                given.note(f"memorize names {args.quoted(str(label))}, which was not returned; left out")
+                return None
+        raise
+
+
 def _read_note(value: object, repairs: list[str] | None) -> Note:
     try:
         given = args.Arguments(args.mapping(value), repairs)
-        label = given.take("information_id", args.label)
+        label = given.take("information_id", args.label, args.repair_label, aliases=LABEL_NAMES)
     except ValueError as error:
         raise ValueError(f"memorize {error}") from None
     try:
@@ -376,7 +452,7 @@ def _read_note(value: object, repairs: list[str] | None) -> Note:
 
 
 def _read_rating(label: str, given: args.Arguments) -> Note:
-    if not given.take("is_useful", args.flag):
+    if not _read_usefulness(label, given):
         given.ignore("priority_score", "key_timestamp")
         return Note(label, useful=False)
     if given.repairs is None:
@@ -387,3 +463,14 @@ def _read_rating(label: str, given: args.Arguments) -> Note:
         given.note(f"priority_score of {label} is missing; read as {_MIDDLE_SCORE}")
     times = given.maybe("key_timestamp", args.seconds, (), args.repair_times)
     return Note(label, useful=True, priority=score or _MIDDLE_SCORE, timestamps=times)
+
+
+def _read_usefulness(label: str, given: args.Arguments) -> bool:
+    """Read whether a result is useful; where that is not said, its score tells."""
+    if given.repairs is None:
+        return given.take("is_useful", args.flag)
+    is_useful = given.maybe("is_useful", args.flag, None, aliases=("useful", "relevant", "is_relevant"))
+    if is_useful is None:
+        is_useful = given.get("priority_score") not in {0, "0"}
+        given.note(f"is_useful of {label} is missing; read as {'true' if is_useful else 'false'}")
+    return is_useful

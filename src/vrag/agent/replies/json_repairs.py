@@ -23,6 +23,11 @@ _MARK = re.compile(r"[{\[(\"'“”]")
 _ENDS_OF_VALUES = frozenset("}]\"'”’")
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\[bfnrt]")
 _NOTHING = re.compile(r"\b(?:null|none|undefined)\b", re.IGNORECASE)
+_STRING_OR_COMMENT = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*"|(?<=[\s,:{\[])'(?:[^'\\\n]|\\.)*')"""
+    r"""|(?:(?<=[\s,:{}\[\]])|\A)(?://[^\n]*|\#[^\n]*|/\*.*?\*/)""",
+    re.DOTALL,
+)
 _FRACTION = re.compile(r"(?<=\d)\.\d+")
 
 
@@ -57,23 +62,42 @@ def read_json(text: str, start: int = 0) -> tuple[object, int]:
 def read_damaged_json(text: str) -> object:
     """Return the object or list that a text means; valid JSON means what `json` reads in it.
 
-    Repaired are quotes, commas, brackets that are missing at the end, bare words, and the words of Python.
-    Raises `ValueError` if it cannot be read without doubt, with the reason.
+    Repaired are quotes, commas, comments, brackets that are missing at the end, bare words, and the words of
+    Python. Raises `ValueError` if it cannot be read without doubt, with the reason.
 
     >>> read_damaged_json("{'pages': [3, 4,], title: 'Fares'")
     {'pages': [3, 4], 'title': 'Fares'}
     """
     text = text.strip()
     try:
-        value, end = read_json(text)
-    except ValueError as error:
-        value = _repair(text, str(error))
-    else:
-        if text[end:].strip():
-            value = _repair(text, "something follows the end of the JSON")
+        value = _read_or_repair(text)
+    except ValueError:
+        uncommented = without_comments(text) if len(text) <= MAX_CHARACTERS else text
+        if uncommented == text:
+            raise
+        value = _read_or_repair(uncommented)
     if not isinstance(value, dict | list):
         raise ValueError("it is neither an object nor a list")  # noqa: TRY004 - a fault of the text
     return cast("object", value)
+
+
+def _read_or_repair(text: str) -> object:
+    try:
+        value, end = read_json(text)
+    except ValueError as error:
+        return _repair(text, str(error))
+    return _repair(text, "something follows the end of the JSON") if text[end:].strip() else value
+
+
+def without_comments(text: str) -> str:
+    """Return a text without comments in the form of C, Python or shell; strings stay as they are.
+
+    A comment stands after white space or a sign between values, so that `http://` begins none.
+
+    >>> without_comments('{"id": "a", // the first')
+    '{"id": "a", '
+    """
+    return _STRING_OR_COMMENT.sub(lambda match: match["string"] or "", text).strip()
 
 
 def _repair(text: str, fault: str) -> object:

@@ -2,14 +2,15 @@
 
 Hermes and Qwen write `<tool_call>{"name": …, "arguments": …}</tool_call>`, Qwen-Coder
 `<function=name><parameter=query>…</parameter></function>`, GLM `<tool_call>name<arg_key>query</arg_key>
-<arg_value>…</arg_value></tool_call>`, Mistral `[TOOL_CALLS][{…}]`, Llama `<|python_tag|>{…}`. `find_call`
-reads all of these forms, with damaged JSON too, and knows no tool.
+<arg_value>…</arg_value></tool_call>`, Mistral `[TOOL_CALLS][{…}]`, Llama `<|python_tag|>{…}`. some models
+write `name(query="…")`. `find_calls` reads all of these forms, with damaged JSON too, and knows no tool.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from vrag.agent.actions import TAG, closing_tag
@@ -74,6 +75,14 @@ _NAMED = re.compile(r"\s*([\w.-]{1,64})\s*(?=<arg_key>)", re.IGNORECASE)
 _LANGUAGE = re.compile(r"```[a-z_]*", re.IGNORECASE)
 _TOKEN = re.compile(r"<\|[a-z_]{1,32}\|>", re.IGNORECASE)
 _MAX_ARGUMENTS = 64
+_MAX_CALLS = 64
+_PYTHON_CALL = re.compile(
+    r"\[?\s{0,8}(?P<name>[A-Za-z_][\w.]{0,63})\((?P<arguments>.*)\)\s{0,8}\]?\Z", re.DOTALL
+)
+_PYTHON_ARGUMENT = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<![\w.])(?P<name>[A-Za-z_]\w{0,63})\s{0,8}=(?!=)""",
+    re.DOTALL,
+)
 
 NAME_FIELDS = ("name", "tool", "tool_name", "function", "action")
 ARGUMENT_FIELDS = ("arguments", "parameters", "args", "action_input", "tool_input", "input")
@@ -89,8 +98,12 @@ class WrittenCall:
     arguments: object = None
     fault: str = ""
     """The reason the call cannot be read; one sentence."""
+    start: int = 0
+    """Characters of the reply before it."""
     end: int
     """Characters of the reply up to its end."""
+    text: str = ""
+    """The call as it is written, where it cannot be read."""
     closed: bool = True
     """True if the call has its closing tag."""
     further: int = 0
@@ -103,22 +116,34 @@ def find_call(spoken: str, names: frozenset[str]) -> WrittenCall | None:
     A call that no tag opens must be all that is said, alone or in a code fence: JSON within other text may be
     quoted from anywhere.
     """
+    return next(find_calls(spoken, names), None)
+
+
+def find_calls(spoken: str, names: frozenset[str]) -> Iterator[WrittenCall]:
+    """Yield the tool calls in what a model said, those of a list one by one; see `find_call`."""
     opening = _OPENING.search(spoken)
     if opening is None:
         is_short = len(spoken.strip()) <= MAX_CHARACTERS
-        if not (is_short and inside_fence(_TOKEN.sub(" ", spoken)).startswith(("{", "["))):
-            return None
-        call = _read_call(spoken, names, len(spoken), closed=True)
-        return None if call.name is None else call
-    start = opening.end()
-    later = (match for match in _OPENING.finditer(spoken, start + 1) if match.end() > match.start())
-    following = next(later, None)
-    limit = len(spoken) if following is None else following.start()
-    closing = _FUNCTION_END if _FUNCTION.match(spoken, start) else _CLOSING
-    close = closing.search(spoken, start)
-    if close is not None and close.start() <= limit:
-        return _read_call(spoken[start : close.start()], names, close.end(), closed=True)
-    return _read_call(spoken[start:limit], names, limit, closed=False)
+        bare = inside_fence(_TOKEN.sub(" ", spoken)) if is_short else ""
+        python = _PYTHON_CALL.match(bare)
+        if bare.startswith(("{", "[")) or (python and _tool_named(python["name"], names)):
+            calls = _read_calls(spoken, names, 0, len(spoken), closed=True)
+            yield from calls if calls[0].name is not None else ()
+        return
+    for _ in range(_MAX_CALLS):
+        start = opening.end()
+        later = (match for match in _OPENING.finditer(spoken, start + 1) if match.end() > match.start())
+        following = next(later, None)
+        limit = len(spoken) if following is None else following.start()
+        closing = _FUNCTION_END if _FUNCTION.match(spoken, start) else _CLOSING
+        close = closing.search(spoken, start)
+        written, end, is_closed = spoken[start:limit], limit, False
+        if close is not None and close.start() <= limit:
+            written, end, is_closed = spoken[start : close.start()], close.end(), True
+        yield from _read_calls(written, names, opening.start(), end, closed=is_closed)
+        opening = _OPENING.search(spoken, end)
+        if opening is None:
+            return
 
 
 def inside_fence(text: str) -> str:
@@ -129,30 +154,44 @@ def inside_fence(text: str) -> str:
     return _LANGUAGE.sub("", text[:-3], count=1).strip()
 
 
-def _read_call(written: str, names: frozenset[str], end: int, *, closed: bool) -> WrittenCall:
-    """Read the text between the tags of a call.
+def _read_calls(
+    written: str, names: frozenset[str], start: int, end: int, *, closed: bool
+) -> list[WrittenCall]:
+    """Read the text between the tags of a call: at least one call, several where it holds a list of them.
 
     Arguments that stand in elements of their own are texts, for a reader that knows the tool.
     """
+    whole = WrittenCall(start=start, end=end, closed=closed)
     if len(written.strip()) > MAX_CHARACTERS:
-        fault = f"The tool call has more than {MAX_CHARACTERS:,} characters."
-        return WrittenCall(fault=fault, end=end, closed=closed)
+        return [replace(whole, fault=f"The tool call has more than {MAX_CHARACTERS:,} characters.")]
     text = inside_fence(_TOKEN.sub(" ", written))
     for head, element in ((_FUNCTION, _PARAMETER), (_NAMED, _PAIR)):
         if match := head.match(text):
             pairs = element.findall(text, match.end())[:_MAX_ARGUMENTS]
             arguments = {name: value.strip() for name, value in pairs}
-            return WrittenCall(name=match[1], arguments=arguments, end=end, closed=closed)
+            return [replace(whole, name=match[1], arguments=arguments)]
     try:
+        if python := _PYTHON_CALL.match(text):
+            name = _tool_named(python["name"], names) or python["name"]
+            return [replace(whole, name=name, arguments=_read_python_arguments(python["arguments"]))]
         value = read_damaged_json(text)
         calls = cast("list[object]", value) if isinstance(value, list) else [value]
         if not calls or not all(isinstance(call, dict) for call in calls):
             raise ValueError("it is no object")  # noqa: TRY301 - a fault of the text, like the others
     except (ValueError, RecursionError) as error:
         fault = f"The tool call holds no JSON object that can be read: {error}."
-        return WrittenCall(fault=fault, end=end, closed=closed)
-    name, arguments = _name_and_arguments(cast("dict[str, object]", calls[0]), names)
-    return WrittenCall(name=name, arguments=arguments, end=end, closed=closed, further=len(calls) - 1)
+        return [replace(whole, fault=fault, text=text)]
+    read: list[WrittenCall] = []
+    for further, call in zip(range(len(calls) - 1, -1, -1), calls, strict=True):
+        name, arguments = _name_and_arguments(cast("dict[str, object]", call), names)
+        read.append(replace(whole, name=name, arguments=arguments, further=further))
+    return read
+
+
+def _read_python_arguments(written: str) -> object:
+    """Return the named arguments of a call in Python; raise `ValueError` if they cannot be read."""
+    quoted = _PYTHON_ARGUMENT.sub(lambda match: match["string"] or f'"{match["name"]}": ', written)
+    return read_damaged_json(f"{{{quoted}}}")
 
 
 def _name_and_arguments(call: dict[str, object], names: frozenset[str]) -> tuple[str | None, object]:
@@ -194,6 +233,9 @@ _INTENTION = re.compile(
     r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|retrieve)\b",
     re.IGNORECASE,
 )
+_CALL_IN_PYTHON = re.compile(
+    r"\[?\s{0,8}(?:add_[a-z]{1,32}_node|summarize_and_memorize|search|bbox|crop|zoom|(?:final_)?answer)\("
+)
 CALL_FIELD = r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:"
 """Text that occurs in tool calls only, as a regular expression."""
 _CALL = re.compile(CALL_FIELD)
@@ -218,14 +260,32 @@ def plain_answer(spoken: str) -> str | None:
         return None
     if text[0] in "{[":
         return _answer_in_json(text)
-    if markers := list(_MARKER.finditer(text)):
-        marked = text[markers[-1].end() :].strip().strip("*_ ").strip()
-    else:
-        marked = ""
-    answer = _boxed(text) or marked
-    if not answer and not _INTENTION.match(text):
+    answer = _labelled(text)
+    if not answer and not _INTENTION.match(text) and not _CALL_IN_PYTHON.match(text):
         return text
-    return answer or None
+    return answer
+
+
+def labelled_answer(parts: Sequence[str]) -> str | None:
+    """Return the answer that a text gives beside actions, which stand between its parts.
+
+    It must be told from the rest of the text: by `Answer:` or by a box.
+    """
+    texts = (_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", part)) for part in parts)
+    answers = [
+        answer
+        for text in texts
+        if len(text) <= MAX_ANSWER_CHARS and not TAG.search(text) and not _CALL.search(text)
+        if (answer := _labelled(text)) and not _INTENTION.match(answer)
+    ]
+    return answers[-1] if answers else None
+
+
+def _labelled(text: str) -> str | None:
+    """Return the answer after `Answer:` or in a box; None where there is none."""
+    markers = list(_MARKER.finditer(text))
+    marked = text[markers[-1].end() :].strip().strip("*_ ").strip() if markers else ""
+    return _boxed(text) or marked or None
 
 
 def _answer_in_json(text: str) -> str | None:

@@ -25,7 +25,8 @@ from vrag.agent.actions import (
 )
 from vrag.agent.replies import tool_arguments
 from vrag.agent.replies.json_repairs import read_damaged_json
-from vrag.agent.replies.reply_text import find_call, inside_fence, plain_answer, unquoted
+from vrag.agent.replies.last_answer import LAST_ANSWER, answer_calls, answer_text, find_answer, spoken_in_last
+from vrag.agent.replies.reply_text import find_call, inside_fence, unquoted
 
 _ATTRIBUTE = re.compile(
     r"(?:image|img|picture)(?:_id|_index)? ?= ?[\"'“”]? ?(?:image|picture)? ?#?([0-9]{1,6}) ?[\"'“”]?",
@@ -34,6 +35,7 @@ _ATTRIBUTE = re.compile(
 """The pattern is for text of bounded length in which a single space stands for any white space."""
 _MAX_ATTRIBUTE_CHARS = 64
 _TORN_TAG = re.compile(r"</?[a-z_]{0,32}\s*$", re.IGNORECASE)
+_SEARCHES = re.compile(r"<(?:search|passage)\b", re.IGNORECASE)
 _TEXT_FIELDS = ("query", "answer", "text", "q", "content", "input")
 _IMAGE_FIELDS = ("image", "image_id", "image_index", "img")
 _CROPS = frozenset({"bbox", "crop", "zoom"})
@@ -57,15 +59,11 @@ def read_tags(
     """
     turn = parse(reply, names, without=without)
     spoken = unquoted(reply)
-    if not isinstance(turn.action, Invalid) or spoken is None:
-        return turn
-    reader = _TagReader(reply, spoken, turn, names, without, cut)
-    if turn.executed != reply or first_element(reply, names).closing is not None:
-        return reader.read_box() or turn
-    repaired = reader.read_unclosed() or reader.read_tool_call()
-    if repaired is None and last and not cut and (answer := plain_answer(spoken)) is not None:
-        repaired = reader.repair(lambda: Answer(answer), len(reply), "the text is read as the answer")
-    return repaired or turn
+    if isinstance(turn.action, Invalid) and spoken is not None:
+        turn = _TagReader(reply, spoken, turn, names, without, cut).read() or turn
+    if last and not isinstance(turn.action, Answer) and (spoken := spoken_in_last(reply)) is not None:
+        turn = _TagReader(reply, spoken, turn, names, without, cut).read_answer() or turn
+    return turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,40 @@ class _TagReader:
     names: frozenset[str]
     without: frozenset[str]
     cut: bool
+
+    def read(self) -> Turn[Action] | None:
+        """Return the action of a reply that is written otherwise."""
+        is_element = first_element(self.reply, self.names).closing is not None
+        if self.turn.executed != self.reply or is_element:
+            return self.read_box() or self.read_tagged_answer()
+        return self.read_unclosed() or self.read_tool_call()
+
+    def read_tagged_answer(self) -> Turn[Action] | None:
+        """Return an answer in which another answer, a box or a thought is written."""
+        element = first_element(self.reply, self.names)
+        opening, closing = element.opening, element.closing
+        if opening is None or closing is None or opening["name"].lower() != "answer":
+            return None
+        body = self.reply[opening.end() : closing.start()]
+        if _SEARCHES.search(body) or not (text := answer_text(body)):
+            return None
+        return self.repair(lambda: Answer(text), closing.end(), "tags in the answer are left out")
+
+    def read_answer(self) -> Turn[Action] | None:
+        """Return the answer that a last reply gives, wherever it stands."""
+        for call in answer_calls(self.spoken, frozenset(_CROPS | self.names), cut=self.cut):
+            arguments = call.arguments
+            if turn := self.repair(lambda: _action_of_arguments("answer", arguments), call.end, LAST_ANSWER):  # noqa: B023 - used at once
+                return self._flag_rest(turn)
+        if (found := find_answer(self.reply, self.spoken, cut=self.cut)) is None:
+            return None
+        turn = self.repair(lambda: Answer(found.text), found.end, found.repair)
+        return None if turn is None else self._flag_rest(turn)
+
+    def _flag_rest(self, turn: Turn[Action]) -> Turn[Action]:
+        has_more = bool(self.reply[len(turn.executed) :].strip())
+        flags = turn.flags - {Flag.TRAILING_TEXT}
+        return replace(turn, flags=flags | {Flag.TRAILING_TEXT} if has_more else flags)
 
     def read_box(self) -> Turn[Action] | None:
         """Return a box whose numbers or whose picture are written otherwise."""

@@ -12,18 +12,24 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar, cast
 
 from vrag.agent.replies.json_repairs import read_damaged_json
 
 T = TypeVar("T")
 
-IDENTIFIER = re.compile(r"[\w-]{1,64}")
-"""Pattern of node names: letters of any script, digits, `_` and `-`."""
+MAX_NODE_CHARS = 120
+"""Characters of the id of a node."""
+_IDENTIFIER = re.compile(r"[\w-]{1,64}")
+"""Pattern of ids in runs without `RunSettings.own_ids`."""
 LABEL = re.compile(r"(Text|Picture|Video) ([1-9][0-9]{0,3})")
 """Pattern of the label of a search result within its node."""
 
 _LABEL = re.compile(r"\W*(text|passage|picture|image|page|video|clip)[\s_#:-]*0*([1-9][0-9]{0,3})\W*")
+_LABEL_WITHIN = re.compile(
+    r"(?<!\w)(text|passage|picture|image|page|video|clip)[\s_#:-]{0,4}0{0,3}([1-9][0-9]{0,3})(?!\w)"
+)
 _KINDS = {"passage": "Text", "image": "Picture", "page": "Picture", "clip": "Video"}
 _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?)\s*(?:s|sec|secs|seconds?)?", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2}(?:\.[0-9]{0,9})?)")
@@ -77,6 +83,10 @@ class Arguments:
         key = self._find(name, aliases)
         value = None if key is None else self._left.pop(key)
         return default if value is None else self._read(name, read, repair, value)
+
+    def get(self, name: str) -> object:
+        """Return an argument as it is written, or None; it is still to be read."""
+        return self._left.get(name)
 
     def ignore(self, *names: str) -> None:
         """Discard arguments that have no meaning here."""
@@ -155,24 +165,40 @@ def text(value: object) -> str:
     return stripped
 
 
-def identifier(value: object) -> str:
-    """Return the id of a node, in composed characters."""
-    name = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
-    if not IDENTIFIER.fullmatch(name):
-        raise ValueError("must be 1 to 64 letters, digits, _ or -")
-    return name
+def node_id(value: object) -> str:
+    """Return the id of a node: the model's own words on one line, in composed characters.
+
+    >>> node_id(" Ferry  fares, 2023? ")
+    'Ferry fares, 2023?'
+    """
+    written = value if isinstance(value, str) else ""
+    shown = "".join(sign if sign.isprintable() else " " if sign.isspace() else "" for sign in written)
+    words = " ".join(unicodedata.normalize("NFC", shown).split())
+    if not 0 < len(words) <= MAX_NODE_CHARS:
+        raise ValueError(f"must be a text of 1 to {MAX_NODE_CHARS} characters")
+    return words
 
 
-def identifiers(value: object) -> tuple[str, ...]:
+def node_ids(value: object) -> tuple[str, ...]:
     """Return a list of ids, each taken once; one id alone is a list of one."""
     listed = _one_or_more(value)
     try:
-        ids = tuple(dict.fromkeys(identifier(entry) for entry in listed))
+        ids = tuple(dict.fromkeys(node_id(entry) for entry in listed))
     except ValueError:
         raise ValueError('must be a list of ids of nodes, such as ["root"]') from None
     if not ids:
         raise ValueError('must name at least one node, such as ["root"]')
     return ids
+
+
+def node_key(name: str) -> str:
+    """Return the form of an id in which its other spellings are equal: words and digits in lower case.
+
+    >>> node_key("Ferry fares (2023)?") == node_key("ferry_fares-2023")
+    True
+    """
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(re.findall(r"[^\W_]+", plain)) or plain
 
 
 def label(value: object) -> str:
@@ -185,6 +211,15 @@ def label(value: object) -> str:
     if match is None:
         raise ValueError('must be the label of a result, such as "Text 1", "Picture 3" or "Video 1"')
     return f"{_KINDS.get(match[1], match[1].capitalize())} {match[2]}"
+
+
+def repair_label(value: object) -> str:
+    """Return the one label that stands in a text, such as `report, Picture 1`."""
+    found = _LABEL_WITHIN.findall(value.casefold()) if isinstance(value, str) else []
+    labels = {label(" ".join(groups)) for groups in found}
+    if len(labels) != 1:
+        raise ValueError("must be one label")
+    return labels.pop()
 
 
 def number(value: object) -> float:
@@ -292,30 +327,42 @@ def repair_text(value: object) -> str:
     return text(cast("object", value))
 
 
-def repair_identifier(value: object) -> str:
-    """Return the id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
+def repair_node_id(value: object) -> str:
+    """Return the id of a node from a number, or from a text that is too long."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return node_id(str(value))
+    return node_id(value.strip()[:MAX_NODE_CHARS] if isinstance(value, str) else value)
 
-    The same title gives the same id, as a node and as a parent.
 
-    >>> repair_identifier("Ferry fares (2023)?")
+def repair_node_ids(value: object) -> tuple[str, ...]:
+    """Return the ids in a list that can be read, also from a text or from objects with an `id`."""
+    ids: dict[str, None] = {}
+    for entry in _one_or_more(_from_text(value)):
+        named = cast("dict[str, object]", entry).get("id") if isinstance(entry, dict) else entry
+        with suppress(ValueError):
+            ids[repair_node_id(named)] = None
+    return tuple(ids)
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether a name is an id also in runs without `RunSettings.own_ids`."""
+    return _IDENTIFIER.fullmatch(name) is not None
+
+
+def clean_identifier(value: object) -> str:
+    """Return an id as runs without `RunSettings.own_ids` have it: titles become such names.
+
+    >>> clean_identifier("Ferry fares (2023)?")
     'Ferry_fares_2023'
     """
     written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     composed = unicodedata.normalize("NFC", written)
-    return identifier(re.sub(r"[^\w-]+", "_", composed).strip("_")[:64])
-
-
-def repair_identifiers(value: object) -> tuple[str, ...]:
-    """Return a list of ids or titles, also from a text; ids stay, and empty ones are left out."""
-    ids: dict[str, None] = {}
-    for entry in _one_or_more(_from_text(value)):
-        if entry is None or not str(entry).strip():
-            continue
-        try:
-            ids[identifier(entry)] = None
-        except ValueError:
-            ids[repair_identifier(entry)] = None
-    return tuple(ids)
+    name = composed.strip()
+    if not _IDENTIFIER.fullmatch(name):
+        name = re.sub(r"[^\w-]+", "_", composed).strip("_")[:64]
+    if not name:
+        raise ValueError("must be 1 to 64 letters, digits, _ or -")
+    return name
 
 
 def repair_score(value: object) -> int:

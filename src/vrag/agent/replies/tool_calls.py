@@ -154,13 +154,13 @@ Call = SearchNode | Memorize | AnswerNode | CropNode | ToolNode
 
 
 def _check_node(node: str, parents: tuple[str, ...]) -> None:
-    if node == "root" or not _reads_as(tool_arguments.identifier, node, node):
-        raise ValueError("the id must be 1 to 64 letters, digits, _ or -, and not root")
+    if node == "root" or not _reads_as(tool_arguments.node_id, node, node):
+        raise ValueError(f"the id must be 1 to {tool_arguments.MAX_NODE_CHARS} characters, and not root")
     _check_parents(parents)
 
 
 def _check_parents(parents: tuple[str, ...]) -> None:
-    if not _reads_as(tool_arguments.identifiers, list(parents), parents):
+    if not _reads_as(tool_arguments.node_ids, list(parents), parents):
         raise ValueError("parent_ids must be ids of nodes, at least one and each once")
 
 
@@ -215,7 +215,7 @@ Schema = dict[str, Any]
 
 _ID: Schema = {
     "type": "string",
-    "description": "A new, short, descriptive id: letters, digits, _ and -, such as fares_2023.",
+    "description": "A new, short, descriptive id, such as fares_2023.",
 }
 _PARENTS: Schema = {
     "type": "array",

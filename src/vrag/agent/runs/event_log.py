@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from vrag.agent.events import Event, EventBase, ImageShown, InvalidAction, PassageShown
 from vrag.agent.policy import EnclosedImage, Message, Picture, Text
+from vrag.errors import as_sentence
 from vrag.geometry import Space
 from vrag.types import Item
 
@@ -54,7 +55,7 @@ class EventLog:
 
     def reject(self, reason: str) -> str:
         """Add that a turn was not carried out; returns the reason as a sentence."""
-        sentence = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
+        sentence = as_sentence(reason)
         self.add(InvalidAction, reason=sentence)
         return sentence
 

@@ -302,6 +302,7 @@ def method_of(settings: RunSettings) -> Method:
         instruction=settings.instruction,
         reselect=settings.reselect,
         repair=settings.repair,
+        own_ids=settings.own_ids,
         verify=settings.verify,
         memory=settings.memory,
     )

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from vrag.errors import SearchError, ServerError, VragError
+from vrag.errors import SearchError, ServerError, VragError, as_sentence
 from vrag.search.schema import NOT_BLANK, ProblemDetails, SearchRequest
 
 log = logging.getLogger("vrag.server")
@@ -184,8 +184,7 @@ def fault_message(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differ
         return "It is empty"
     if kind in _MESSAGES:
         return _MESSAGES[kind].format(**context)
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    return message[:1].upper() + message[1:]
+    return as_sentence(str(fault["msg"]).removeprefix("Value error, ")).removesuffix(".")
 
 
 def located_fault(fault: Any) -> tuple[str, str]:  # noqa: ANN401 - as above

@@ -204,7 +204,7 @@ class RunManager:
                 live.session = await self._join_session(request.session, requester.user)
                 live.meta = live.meta.model_copy(update={"owner": await self._owner_of(request.session)})
             chosen = self._choices.find(request.model, requester.session) if self._choices else None
-            selection = schema.AgentSelection.of(request, chosen)
+            selection = schema.AgentSelection.of(request, chosen, requester.user.name)
             agent, question = await self.in_thread(
                 lambda: self._prepare(request, selection, live.session, history)
             )

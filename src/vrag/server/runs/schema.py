@@ -454,9 +454,11 @@ class AgentSelection:
     verify: Verify | None = None
     chosen: ChosenModel | None = None
     """The model that was chosen on the page, in place of `model`."""
+    user: str = ""
+    """Name of the user who asks."""
 
     @classmethod
-    def of(cls, request: RunRequest, chosen: ChosenModel | None = None) -> AgentSelection:
+    def of(cls, request: RunRequest, chosen: ChosenModel | None = None, user: str = "") -> AgentSelection:
         """Read the selection of a request; `chosen` is the chosen model that it names or has by default."""
         return cls(
             agent=request.agent,
@@ -469,6 +471,7 @@ class AgentSelection:
             crop_nodes=request.crop_nodes,
             verify=request.verify,
             chosen=chosen,
+            user=user,
         )
 
 
