@@ -101,19 +101,19 @@ class _Filler:
         if schema.get("type", "object") != "object" or not properties:
             raise UnfitError("its schema is not an object with properties")
         _check_keywords(schema)
-        filled: dict[str, Any] = {}
-        for name in filter(known.__contains__, properties):
-            try:
-                filled[name] = self.convert(properties[name], known[name])
-            except UnfitError as error:
-                if name in names:
-                    raise UnfitError(f"{_shown(name)} {error}") from None
-        if filled.keys().isdisjoint(names) and not self.by_name_only:
+        given = {name: known[name] for name in properties if name in known}
+        if given.keys().isdisjoint(names) and not self.by_name_only:
             free = [name for name in properties if name not in known]
             free = [name for name in free if name in required] or free
             if len(free) == 1:  # whatever its name, it can only be the answer
-                filled[free[0]] = self.convert(properties[free[0]], fields[main])
-                names = free
+                given[free[0]], names = fields[main], tuple(free)
+        filled: dict[str, Any] = {}
+        for name, value in given.items():
+            try:
+                filled[name] = self.convert(properties[name], value)
+            except UnfitError as error:
+                if name in names:
+                    raise UnfitError(f"{_shown(name)} {error}") from None
         if filled.keys().isdisjoint(names):
             raise UnfitError(f"none of its fields is named {' or '.join(names)}")
         return filled | self._nulls(properties, required - filled.keys())

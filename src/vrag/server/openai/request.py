@@ -255,7 +255,12 @@ def parse_request(body: bytes, kind: type[AnyRequest]) -> AnyRequest:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        place, message = located_fault(error.errors(include_input=False, include_url=False)[0])
+        faults = error.errors(include_input=False, include_url=False)
+        fault = max(
+            faults, key=lambda each: len(each["loc"])
+        )  # of a field with several types, the most specific
+        names = [part for part in fault["loc"] if isinstance(part, int) or part.isidentifier()]
+        place, message = located_fault({**fault, "loc": [name for name in names if name != "str"]})
         raise InvalidRequest(message, param=place) from error
 
 
