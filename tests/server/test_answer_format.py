@@ -155,31 +155,37 @@ class TestReading:
         assert caught.value.param == "tool_choice"
 
 
-SCHEMAS = st.recursive(
-    st.sampled_from(
-        [
-            {},
-            TEXT,
-            {"type": "integer"},
-            {"type": "null"},
-            {"type": ["number", "null"]},
-            {"enum": ["a", None, 1]},
-        ]
-    ),
+def array(items: Any) -> Any:  # noqa: ANN401 - JSON
+    return {"type": "array", "items": items}
+
+
+def one_of(schemas: Any) -> Any:  # noqa: ANN401 - JSON
+    return {"anyOf": schemas}
+
+
+def some_fields(properties: Any, optional: int) -> Any:  # noqa: ANN401 - JSON
+    return {**fields(**properties), "required": sorted(properties)[optional:]}
+
+
+NAMES = ["answer", "result", "sources", "page", "file", "x"]
+LEAVES: list[Any] = [
+    {},
+    TEXT,
+    {"type": "integer"},
+    {"type": "null"},
+    {"type": ["number", "null"]},
+    {"enum": ["a", None, 1]},
+]
+SCHEMAS: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(LEAVES),
     lambda inner: st.one_of(
-        st.builds(lambda items: {"type": "array", "items": items}, inner),
-        st.builds(lambda parts: {"anyOf": parts}, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(
-            lambda parts, optional: {**fields(**parts), "required": sorted(parts)[optional:]},
-            st.dictionaries(
-                st.sampled_from(["answer", "result", "sources", "page", "file", "x"]), inner, max_size=4
-            ),
-            st.integers(0, 2),
-        ),
+        st.builds(array, inner),
+        st.builds(one_of, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(some_fields, st.dictionaries(st.sampled_from(NAMES), inner, max_size=4), st.integers(0, 2)),
     ),
     max_leaves=8,
 )
-JSON = st.recursive(
+JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
     max_leaves=9,

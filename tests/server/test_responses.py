@@ -138,8 +138,9 @@ class TestStream:
         assert text == final.output_text
         assert strip_run(text) == strip_run(whole.output_text)
         assert kinds(final) == kinds(whole)
-        done = [event.item for event in events if event.type == "response.output_item.done"]
-        assert [item.id for item in done] == [item.id for item in final.output]
+        done: list[Any] = [event.item for event in events if event.type == "response.output_item.done"]
+        output: list[Any] = list(final.output)
+        assert [item.id for item in done] == [item.id for item in output]
         thoughts = [event.delta for event in events if event.type == "response.reasoning_summary_text.delta"]
         assert len(thoughts) > 3
 
@@ -193,12 +194,12 @@ class TestForms:
         done = client.chat.completions.create(
             model="vrag", messages=asked, tools=tools, tool_choice="required"
         )
-        (call,) = done.choices[0].message.tool_calls or ()
+        (call,) = list(done.choices[0].message.tool_calls or [])
         assert (done.choices[0].finish_reason, done.choices[0].message.content) == ("tool_calls", None)
         with client.chat.completions.stream(
             model="vrag", messages=asked, tools=tools, tool_choice="required"
         ) as stream:
-            (streamed,) = stream.get_final_completion().choices[0].message.tool_calls or ()
+            (streamed,) = list(stream.get_final_completion().choices[0].message.tool_calls or [])
         response: Any = client.responses.create(
             model="vrag", input=QUESTION, tools=[TOOL], tool_choice={"type": "function", "name": "respond"}
         )
@@ -266,7 +267,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"vrag": {"max_steps": 0}}, "vrag.max_steps"),
     ({"stream": "perhaps"}, "stream"),
 ]
-INPUTS = st.lists(
+INPUTS: st.SearchStrategy[Any] = st.lists(
     st.fixed_dictionaries(
         {},
         optional={
