@@ -154,6 +154,7 @@ class TestKind:
             ("POST", "/runs/", Kind.RUN),
             ("GET", "/runs", Kind.OTHER),
             ("POST", "/v1/chat/completions", Kind.RUN),
+            ("POST", "/v1/responses", Kind.RUN),
             ("GET", "/runs/x/events", Kind.STREAM),
             ("GET", "/mcp", Kind.STREAM),
             ("POST", "/mcp", Kind.OTHER),

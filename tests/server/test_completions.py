@@ -18,7 +18,7 @@ from service_harness import Doors, doors, scripted
 
 from vrag.agent.policy import Text
 from vrag.agent.question import PreviousTurn
-from vrag.server.openai import routes
+from vrag.server.openai import answers
 from vrag.server.openai.request import find_model, model_cards
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def with_quick_beats(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         used.append(0.02)
         return with_beats(events, 0.02)
 
-    monkeypatch.setattr(routes, "with_beats", quick)
+    monkeypatch.setattr(answers, "with_beats", quick)
     return used
 
 

@@ -30,10 +30,10 @@ pytestmark = pytest.mark.usefixtures("closing")
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"n": 2}, "n"),
     ({"n": 0}, "n"),
-    ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools"),
-    ({"functions": [{"name": "f"}]}, "functions"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"function_call": {"name": "f"}}, "function_call"),
     ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
+    ({"response_format": {"type": "grammar"}}, "response_format"),
+    ({"response_format": "json"}, "response_format"),
     ({"logprobs": True}, "logprobs"),
     ({"modalities": ["text", "audio"]}, "modalities"),
     ({"messages": []}, "messages"),
@@ -41,7 +41,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "assistant", "content": "hi"}]}, "messages"),
     ({"messages": [{"role": "system", "content": "hi"}]}, "messages"),
     ({"messages": [*QUESTION, {"role": "assistant", "content": "hi"}]}, "messages"),
-    ({"messages": [{"role": "tool", "content": "7", "tool_call_id": "1"}, *QUESTION]}, "messages"),
+    ({"messages": [{"role": "tool", "content": "7", "tool_call_id": "1"}]}, "messages"),
+    ({"messages": [{"role": "oracle", "content": "7"}, *QUESTION]}, "messages"),
     ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
     ({"messages": [{"role": "user", "content": "x" * 8001}]}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]}, "messages"),
@@ -211,7 +212,8 @@ class TestAnyBody:
     @given(body=BODIES)
     def test_a_body_is_a_question_or_refused(self, body: dict[str, Any]) -> None:
         try:
-            asked = read_question(CompletionRequest.model_validate_json(json.dumps(body)), OFFER)
+            request = CompletionRequest.model_validate_json(json.dumps(body))
+            asked = read_question(request, request.turns, OFFER)
         except (ValidationError, InvalidRequest):
             return
         assert asked.run.question.strip()

@@ -29,6 +29,7 @@ JSON_ROUTES = {
     "POST /reports",
     "POST /collections",
     "POST /v1/chat/completions",
+    "POST /v1/responses",
     "POST /mcp",
 }
 WRONG = (
@@ -130,6 +131,7 @@ def test_a_missing_body_is_not_one_of_a_wrong_type(app: FastAPI) -> None:
                 for headers in ({}, {"Content-Type": "text/plain"}):
                     response = await client.post(path, headers=headers)
                     assert response.status_code == 422, (path, response.text)
-            assert (await client.post("/v1/chat/completions")).status_code == 400
+            for path in ("/v1/chat/completions", "/v1/responses"):
+                assert (await client.post(path)).status_code == 400
 
     asyncio.run(send())

@@ -206,6 +206,7 @@ class TestBodies:
         ("POST", "/session", 32 * 1024),
         ("POST", "/runs", 48 * 1024 * 1024),
         ("POST", "/v1/chat/completions", 48 * 1024 * 1024),
+        ("POST", "/v1/responses", 48 * 1024 * 1024),
         ("PUT", "/collections/a/documents/b.pdf", 512 * 1024 * 1024),
         ("GET", "/version", 50_000),
         ("DELETE", "/nothing", 50_000),

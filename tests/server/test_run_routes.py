@@ -335,6 +335,7 @@ def test_what_is_no_id_is_told_where_ids_come_from(client: httpx.Client, path: s
         ("/session", "GET, POST, DELETE"),
         ("/", "GET, HEAD"),
         ("/v1/chat/completions", "POST"),
+        ("/v1/responses", "POST"),
     ],
 )
 def test_a_method_that_is_not_there_is_told_which_are(client: httpx.Client, path: str, methods: str) -> None:

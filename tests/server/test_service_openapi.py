@@ -150,6 +150,10 @@ def leading_somewhere(case: Any, path: str, ours: dict[str, str]) -> Any:  # noq
     if path == "/v1/chat/completions" and ours:
         message = {"role": "user", "content": "How many passengers?"}
         case.body = {"model": ours["model"], "messages": [message], "stream": bool(case.body.get("stream"))}
+    if path == "/v1/responses" and ours:
+        case.body = {**case.body, "model": ours["model"], "input": "How many passengers?"}
+        kept = ("model", "input", "stream")
+        case.body = {name: case.body[name] for name in kept if name in case.body}
     return case
 
 

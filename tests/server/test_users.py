@@ -273,6 +273,18 @@ class TestOtherInterfaces:
         assert (own["owner"], own["via"]) == ("alice", "openai")
         assert users.bob.get(f"/runs/{run}").status_code == 404
 
+    def test_a_response_of_another_cannot_be_continued(self, users: Users) -> None:
+        run = users.ended(users.alice)["id"]
+
+        def follow(client: httpx.Client, run: str) -> httpx.Response:
+            body = {"model": "vrag", "input": "And?", "previous_response_id": f"resp_{run}"}
+            return client.post("/v1/responses", json=body)
+
+        foreign, unknown, own = follow(users.bob, run), follow(users.bob, UNKNOWN), follow(users.alice, run)
+        assert (foreign.status_code, foreign.text) == (unknown.status_code, unknown.text)
+        assert (foreign.status_code, own.status_code) == (400, 200)
+        assert SECRET not in foreign.text
+
     def test_an_mcp_client_cannot_continue_a_conversation_of_another(self, users: Users) -> None:
         pytest.importorskip("mcp", reason="needs the extra mcp")
         run = users.ended(users.alice)["id"]

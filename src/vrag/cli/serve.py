@@ -115,7 +115,7 @@ def serve(
 ) -> None:
     """Serve questions, documents and search over HTTP, with a web page.
 
-    The page is at /. The APIs are at /runs, /v1/chat/completions (OpenAI), /mcp and /search.
+    The page is at /. The APIs are at /runs, /v1 (OpenAI), /mcp and /search.
     The server listens on this machine only; with --host it also serves other machines, and a token is
     required. On Ctrl-C running questions get some time to finish; a second Ctrl-C ends them.
 

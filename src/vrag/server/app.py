@@ -165,7 +165,7 @@ def _add_service(
     add_routes(app, retention_routes(retention))
     add_routes(app, collection_routes(collections, item_threads, options))
     add_routes(app, document_file_routes(service.collections, item_threads))
-    add_routes(app, openai_routes(runs))
+    add_routes(app, openai_routes(runs, collections.suggested_texts))
     mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
     app.router.routes.append(mcp.route)
     add_routes(app, page_routes(PageFiles(with_token=sessions.needed)))

@@ -133,6 +133,12 @@ class CollectionService:
         """Return up to `most` suggested questions about a document, or all of a collection. Blocks."""
         return self._questions.questions(self._find_collection(name), document, most)
 
+    def suggested_texts(self, name: str | None, most: int = 12) -> list[str]:
+        """Return the texts of suggested questions about a collection, or about all. Blocks."""
+        names = [name] if name else [each.name for each in self._collections.open_collections]
+        found = [self.questions(name, None, most).questions for name in names]
+        return [question.text for questions in found for question in questions]
+
     async def create(self, name: str) -> registry.CollectionInfo:
         """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""
         self._check_present()

@@ -53,7 +53,7 @@ def kind_of(method: str, path: str) -> Kind:
     (<Kind.RUN: 'runs'>, <Kind.STREAM: 'streams'>, <Kind.OTHER: 'requests'>)
     """
     match method, *path.strip("/").split("/"):
-        case ("POST", "runs") | ("POST", "v1", "chat", "completions"):
+        case ("POST", "runs") | ("POST", "v1", "chat", "completions") | ("POST", "v1", "responses"):
             return Kind.RUN
         case ("GET", "runs", _, "events") | ("GET", "mcp"):
             return Kind.STREAM

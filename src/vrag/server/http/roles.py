@@ -70,6 +70,7 @@ ROUTES: dict[tuple[str, str], RouteRule] = {
     ("GET", "/v1/models"): _READ,
     ("GET", "/v1/models/{id:path}"): _READ,
     ("POST", "/v1/chat/completions"): RouteRule(UserRole.ASK, AuditAction.ASK, changes=True),
+    ("POST", "/v1/responses"): RouteRule(UserRole.ASK, AuditAction.ASK, changes=True),
     ("GET", "/mcp"): _READ,
     ("POST", "/mcp"): _READ,  # its tools write entries of their own
     ("GET", "/collections"): _READ,

@@ -1,17 +1,13 @@
-"""The reply to a chat completion request: the answer with citation markers, and their sources.
-
-It has the form that OpenAI's clients expect. Our own fields are `vrag` and `reasoning_content` of a message
-or delta, `vrag` of usage.
-"""
+"""The reply of a run as text: the answer with citation markers, and their sources, for OpenAI's clients."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText
 from vrag.agent.events import (
@@ -56,8 +52,6 @@ _ADDRESSED = re.compile(r"!\[|\[(?=\d+\]:)")
 """Begins a picture, or the address of all markers of a number."""
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
-Finish = Literal["stop", "length"]
-
 
 class UrlCitation(FrozenModel):
     """A marker in the text, and its source."""
@@ -85,6 +79,11 @@ class AnswerSource(NumberedEvidence):
     """A piece of evidence of the answer."""
 
     url: str = Field(description="The place on this server's page.")
+
+    @property
+    def title(self) -> str:
+        """Document and page, or time span of a video."""
+        return f"{self.document}, {place_name(self)}"
 
 
 class VragPart(FrozenModel):
@@ -116,87 +115,24 @@ class VragPart(FrozenModel):
     )
 
 
-class CompletionMessage(FrozenModel):
-    """The answer."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str
-    refusal: None = None
-    annotations: tuple[Annotation, ...]
-    reasoning_content: str = Field(description="Thoughts and steps, as in a stream.")
-    vrag: VragPart
-
-
 class VragUsage(FrozenModel):
     """The cost of a run besides tokens."""
 
-    visual_tokens: int = Field(description="Visual tokens of all pictures shown to the model.")
-    steps: int = Field(description="Model calls.")
-    seconds: float
-    cost: float | None = Field(description="In the currency of the prices; null where they are unknown.")
+    visual_tokens: int = Field(default=0, description="Visual tokens of all pictures shown to the model.")
+    steps: int = Field(default=0, description="Model calls.")
+    seconds: float = 0.0
+    cost: float | None = Field(
+        default=None, description="In the currency of the prices; null where they are unknown."
+    )
 
 
 class CompletionUsage(FrozenModel):
     """Tokens of all model calls of the run; 0 if the model does not report them."""
 
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    vrag: VragUsage
-
-
-class CompletionChoice(FrozenModel):
-    """The one answer."""
-
-    index: Literal[0] = 0
-    message: CompletionMessage
-    logprobs: None = None
-    finish_reason: Finish
-
-
-class Completion(FrozenModel):
-    """A complete response."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str = Field(description="The name in the request.")
-    choices: tuple[CompletionChoice]
-    usage: CompletionUsage
-
-
-class ChunkDelta(FrozenModel):
-    """The content of a chunk. Only fields that were set are sent."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str = ""
-    reasoning_content: str = ""
-    annotations: tuple[Annotation, ...] = ()
-    vrag: VragPart | None = None
-
-    @model_serializer(mode="wrap")
-    def _only_set_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
-
-
-class ChunkChoice(FrozenModel):
-    """A piece of the one answer."""
-
-    index: Literal[0] = 0
-    delta: ChunkDelta
-    logprobs: None = None
-    finish_reason: Finish | None = None
-
-
-class Chunk(FrozenModel):
-    """A piece of a response."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: tuple[ChunkChoice, ...]
-    usage: CompletionUsage | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    vrag: VragUsage = VragUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +289,7 @@ def _with_annotations(
         citation = UrlCitation(
             start_index=start,
             end_index=start + marker.end - marker.start,
-            title=f"{source.document}, {place_name(source)}",
+            title=source.title,
             url=source.url,
         )
         annotations.append(Annotation(url_citation=citation))
@@ -387,7 +323,7 @@ def _source_list(heading: str, sources: Sequence[AnswerSource], further: Sequenc
         return ""
     lines: list[str] = []
     for source in sources:
-        place = inline(f"{source.document}, {place_name(source)}")
+        place = inline(source.title)
         lines.append(f"- [{source.number}] [{place}]({source.url})")
     if further:
         lines.append(f"- [{len(further)} more]({further[0].url})")

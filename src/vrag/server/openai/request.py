@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.question import PreviousTurn
 from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
 from vrag.server.http.errors import FrozenModel, fault_message, located_fault
+from vrag.server.openai.answer_format import AnswerFormat, read_format
+from vrag.server.openai.chat_tasks import ChatTask, find_task, own_words
 from vrag.server.openai.errors import InvalidRequest
 from vrag.server.openai.reply import plain_answer
 from vrag.server.runs.schema import Capabilities, RunOptions, RunRequest, at_most
@@ -18,6 +21,11 @@ OFFLINE = "offline"
 """Name of the policy without a model in this interface."""
 _IGNORED_ROLES = frozenset({"system", "developer"})
 """Roles whose messages are accepted and not obeyed: an agent follows its own instruction."""
+_TOOL_ROLES = frozenset({"tool", "function"})
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+_IMAGE_TYPES = frozenset({"image_url", "input_image"})
+_MAX_NAMES, _MAX_NAME_CHARS = 20, 40
+"""Ignored fields that the log names."""
 _MAX_TURNS, _MAX_PARTS = 10_000, 1000
 """Messages of a conversation, and parts of a message."""
 
@@ -53,7 +61,7 @@ class ImageUrl(_OpenModel):
 class RequestPart(_OpenModel):
     """A part of a message."""
 
-    type: str = Field(description="`text` or `image_url`.")
+    type: str = Field(description="`text` or `image_url`; also `input_text`, `input_image`.")
     text: str | None = None
     image_url: ImageUrl | str | None = None
 
@@ -62,9 +70,10 @@ class RequestTurn(_OpenModel):
     """A message."""
 
     role: str = Field(
-        description="`user` or `assistant`; messages of `system` and `developer` are not obeyed."
+        description="`user` or `assistant`; messages of `system`, `developer` and `tool` are ignored."
     )
     content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_MAX_PARTS)] = None
+    tool_calls: Any = None
 
 
 class StreamOptions(_OpenModel):
@@ -79,22 +88,128 @@ class VragOptions(RunOptions):
     """Options without a field in OpenAI's interface. The server's settings are the defaults."""
 
 
-class CompletionRequest(_OpenModel):
-    """A chat completion request. Other fields, such as `temperature` and `max_tokens`, are ignored."""
+class ClientRequest(_OpenModel):
+    """The fields that the requests of both interfaces have. Others are accepted, and ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     model: str = Field(description="One of GET /v1/models.")
-    messages: Annotated[tuple[RequestTurn, ...], at_most(_MAX_TURNS)] = Field(
-        min_length=1, description="The conversation; the last message is the question."
-    )
     stream: bool | None = None
+    tools: Any = Field(default=None, description="Tools of the client: an agent has its own and calls none.")
+    tool_choice: Any = Field(
+        default=None, description="If it demands a function, its arguments are the answer, where they fit it."
+    )
+    vrag: VragOptions = VragOptions()
+
+
+class CompletionRequest(ClientRequest):
+    """A chat completion request. Other fields, such as `temperature` and `max_tokens`, are ignored."""
+
+    turns_field: ClassVar = "messages"
+
+    messages: Annotated[tuple[RequestTurn, ...], at_most(_MAX_TURNS)] = Field(
+        min_length=1, description="The conversation; the last message of the user is the question."
+    )
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, description="1: there is one answer.")
-    tools: Any = None
-    functions: Any = None
-    response_format: Any = None
+    function_call: Any = None
+    response_format: Any = Field(
+        default=None, description="`text`, `json_object`, or `json_schema` with a field for the answer."
+    )
     logprobs: Any = None
     modalities: Any = None
-    vrag: VragOptions = VragOptions()
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` if an option would change the answer and is not supported."""
+        _refuse(
+            n=self.n not in {None, 1} and "There is one answer to a question.",
+            function_call=isinstance(self.function_call, dict)
+            and "Functions are called by tools and tool_choice.",
+            logprobs=self.logprobs and "Answers come from several model calls and have no log-probabilities.",
+            modalities=self.modalities not in (None, ["text"]) and "Answers are text.",
+        )
+
+    @property
+    def form(self) -> AnswerFormat | None:
+        """The form of the answer; None for text. Raises `InvalidRequest` if it is not known."""
+        return read_format(self.response_format, self.tools, self.tool_choice, "response_format")
+
+    @property
+    def turns(self) -> tuple[RequestTurn, ...]:
+        """The messages."""
+        return self.messages
+
+
+class InputItem(_OpenModel):
+    """A message, or a call of a tool, its result, or a thought, which are ignored."""
+
+    type: str = "message"
+    role: str = ""
+    content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_MAX_PARTS)] = None
+
+
+class TextOptions(_OpenModel):
+    """Options of the text of an answer."""
+
+    format: Any = Field(
+        default=None, description="`text`, `json_object`, or `json_schema` with a field for the answer."
+    )
+
+
+class ResponseRequest(ClientRequest):
+    """A request for a response. Other fields, such as `instructions` and `store`, are ignored."""
+
+    turns_field: ClassVar = "input"
+
+    input: Annotated[str | tuple[InputItem, ...], at_most(_MAX_TURNS)] = Field(
+        min_length=1, description="The question, or the conversation that ends with it."
+    )
+    previous_response_id: str | None = Field(
+        default=None,
+        max_length=100,
+        description="A response that the question follows, with its conversation.",
+    )
+    text: TextOptions | None = None
+    background: Any = None
+    conversation: Any = None
+    prompt: Any = None
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` if an option would change the answer and is not supported."""
+        _refuse(
+            background=self.background and "An answer is sent in the response or its stream.",
+            conversation=self.conversation and "Conversations are continued by previous_response_id.",
+            prompt=self.prompt and "The question is in the input.",
+        )
+        if not isinstance(self.input, str) and any(item.type == "item_reference" for item in self.input):
+            hint = "Send the message itself, or previous_response_id."
+            raise InvalidRequest("References to items are not supported.", hint, param="input")
+
+    @property
+    def form(self) -> AnswerFormat | None:
+        """The form of the answer; None for text. Raises `InvalidRequest` if it is not known."""
+        wanted = self.text.format if self.text else None
+        return read_format(wanted, self.tools, self.tool_choice, "text.format")
+
+    @property
+    def turns(self) -> tuple[RequestTurn, ...]:
+        """The messages of the input; what tools did stands among them as messages of `tool`."""
+        if isinstance(self.input, str):
+            return (RequestTurn(role="user", content=self.input),)
+        return tuple(
+            RequestTurn(role=item.role if item.type == "message" else "tool", content=item.content)
+            for item in self.input
+        )
+
+
+def _refuse(**reasons: Any) -> None:  # noqa: ANN401 - a text, or what is false
+    """Raise `InvalidRequest` for the first field that has a reason."""
+    for name, reason in reasons.items():
+        if reason:
+            raise InvalidRequest(str(reason), f"Leave out {name}.", param=name, code="unsupported_parameter")
+
+
+AnyRequest: TypeAlias = CompletionRequest | ResponseRequest
 
 
 class ChatQuestion(NamedTuple):
@@ -135,23 +250,39 @@ def find_model(name: str, offer: Capabilities) -> NamedAgent:
     return found
 
 
-def parse_request(body: bytes) -> CompletionRequest:
+def parse_request(body: bytes, kind: type[AnyRequest]) -> AnyRequest:
     """Parse the body of a request. Raises `InvalidRequest` if it is not one."""
     try:
-        return CompletionRequest.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
-        place, message = located_fault(error.errors(include_input=False, include_url=False)[0])
+        faults = error.errors(include_input=False, include_url=False)
+        fault = max(
+            faults, key=lambda each: len(each["loc"])
+        )  # of a field with several types, the most specific
+        names = [part for part in fault["loc"] if isinstance(part, int) or part.isidentifier()]
+        place, message = located_fault({**fault, "loc": [name for name in names if name != "str"]})
         raise InvalidRequest(message, param=place) from error
 
 
-def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuestion:
-    """Read the question, its conversation and the agent; `offer` is what the server has."""
-    _check_unsupported(request)
+def read_task(turns: Sequence[RequestTurn]) -> ChatTask | None:
+    """Return the side question of a chat program that a request is, if it is one."""
+    if any(turn.role not in _IGNORED_ROLES | {"user"} for turn in turns):
+        return None
+    instructions = [_text(_parts(turn)) for turn in turns if turn.role in _IGNORED_ROLES]
+    return find_task("\n".join(instructions), [_text(_parts(turn)) for turn in turns if turn.role == "user"])
+
+
+def read_question(request: ClientRequest, turns: Sequence[RequestTurn], offer: Capabilities) -> ChatQuestion:
+    """Read the question, its conversation and the agent; `offer` is what the server has.
+
+    Raises `InvalidRequest` if there is no such model, or no question.
+    """
     agent, model = find_model(request.model, offer)
-    conversation = [_chat_message(turn) for turn in request.messages if turn.role not in _IGNORED_ROLES]
+    conversation = [_chat_message(turn) for turn in turns if not _is_ignored(turn)]
     if not conversation or conversation[-1].role != "user":
-        message = "The last message is not the user's."
-        raise InvalidRequest(message, "End with the question.", param="messages")
+        raise InvalidRequest(
+            "The last message is not the user's.", "End with the question.", param="messages"
+        )
     *earlier, last = conversation
     images = [part.url for part in last.parts if isinstance(part, ChatImage)]
     if any(url[:5].casefold() != "data:" for url in images):
@@ -159,7 +290,7 @@ def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuesti
         raise InvalidRequest("A picture is not a data URL.", hint, param="messages")
     fields = {
         **request.vrag.model_dump(),
-        "question": _text(last),
+        "question": own_words(_text(last.parts)),
         "agent": agent,
         "model": model,
         "images": [f"data:{url[5:]}" for url in images],
@@ -174,25 +305,22 @@ def read_question(request: CompletionRequest, offer: Capabilities) -> ChatQuesti
     return ChatQuestion(run, _history(earlier))
 
 
-def _check_unsupported(request: CompletionRequest) -> None:
-    no_tools = "An agent has its own actions and uses no {} of a client."
-    unsupported = {
-        "n": (request.n not in {None, 1}, "There is one answer to a question."),
-        "tools": (bool(request.tools), no_tools.format("tools")),
-        "functions": (bool(request.functions), no_tools.format("functions")),
-        "response_format": (
-            request.response_format not in (None, {"type": "text"}),
-            "Answers are text; no other format is supported.",
-        ),
-        "logprobs": (
-            bool(request.logprobs),
-            "Answers come from several model calls and have no log-probabilities.",
-        ),
-        "modalities": (request.modalities not in (None, ["text"]), "Answers are text."),
-    }
-    for name, (is_set, reason) in unsupported.items():
-        if is_set:
-            raise InvalidRequest(reason, f"Leave out {name}.", param=name, code="unsupported_parameter")
+def ignored_names(
+    request: ClientRequest, turns: Sequence[RequestTurn], form: AnswerFormat | None
+) -> list[str]:
+    """Return the names of what a request has and nothing is done with, such as `temperature`."""
+    names = [name for name, value in (request.model_extra or {}).items() if value is not None]
+    names += ["tools"] if request.tools and not (form and form.function) else []
+    names += [
+        f"messages of {role}" for role in dict.fromkeys(turn.role for turn in turns if _is_ignored(turn))
+    ]
+    shown = [re.sub(r"[^\w. -]", "?", name[:_MAX_NAME_CHARS]) for name in names[:_MAX_NAMES]]
+    return sorted(shown) + (["…"] if len(names) > _MAX_NAMES else [])
+
+
+def _is_ignored(turn: RequestTurn) -> bool:
+    """Return whether a message has no part in the conversation: instructions, and the calls of tools."""
+    return turn.role in _IGNORED_ROLES | _TOOL_ROLES or (turn.role == "assistant" and bool(turn.tool_calls))
 
 
 def _chat_message(turn: RequestTurn) -> ChatMessage:
@@ -200,31 +328,35 @@ def _chat_message(turn: RequestTurn) -> ChatMessage:
     if turn.role not in {"user", "assistant"}:
         message = f"Messages of the role {turn.role[:20]!r} are not supported."
         raise InvalidRequest(message, "Send those of user and assistant.", param="messages")
-    role = "user" if turn.role == "user" else "assistant"
+    return ChatMessage("user" if turn.role == "user" else "assistant", _parts(turn))
+
+
+def _parts(turn: RequestTurn) -> tuple[ChatPart, ...]:
+    """Read the parts of a message; of others than the user, only texts."""
     if not isinstance(turn.content, tuple):
-        return ChatMessage(role, (ChatText(turn.content or ""),))
+        return (ChatText(turn.content or ""),)
     parts: list[ChatPart] = []
     for part in turn.content:
-        if part.type == "text":
+        if part.type in _TEXT_TYPES:
             parts.append(ChatText(part.text or ""))
-        elif part.type == "image_url":
+        elif part.type in _IMAGE_TYPES:
             url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url
             parts.append(ChatImage(url or ""))
-        elif part.type != "refusal":
+        elif part.type != "refusal" and turn.role == "user":
             message = f"Parts of the type {part.type[:30]!r} are not supported in a message."
             raise InvalidRequest(message, "Send text and image_url.", param="messages")
-    return ChatMessage(role, tuple(parts))
+    return tuple(parts)
 
 
-def _text(message: ChatMessage) -> str:
-    return "\n".join(part.text for part in message.parts if isinstance(part, ChatText) and part.text)
+def _text(parts: Sequence[ChatPart]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, ChatText) and part.text)
 
 
 def _history(messages: Sequence[ChatMessage]) -> tuple[PreviousTurn, ...]:
     """Pair questions with their answers; assistant messages before any question are left out."""
     history: list[PreviousTurn] = []
     for message in messages:
-        text = _text(message)
+        text = _text(message.parts)
         if message.role == "user":
             history.append(PreviousTurn(text, None))
         elif history:

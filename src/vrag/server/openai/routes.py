@@ -1,66 +1,65 @@
-"""The routes of the OpenAI interface: models and chat completions, whole or as a stream of chunks."""
+"""The routes of the OpenAI interfaces: models, chat completions and responses."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import re
+import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from vrag.agent.events import Event
+from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
-from vrag.server.openai.draft_content import DraftContent
-from vrag.server.openai.errors import ErrorBody, InvalidRequest, error_body, error_response
-from vrag.server.openai.reply import (
-    Chunk,
-    ChunkChoice,
-    ChunkDelta,
-    Completion,
-    CompletionChoice,
-    CompletionMessage,
-    Finish,
-    Reasoning,
-    build_reply,
-    usage_of,
-)
+from vrag.server.openai.answer_format import AnswerFormat
+from vrag.server.openai.answers import FinishedAnswer, PieceStream, StartedAnswer, answer_task
+from vrag.server.openai.chat_tasks import ChatTask
+from vrag.server.openai.completions import Completion, CompletionWriter
+from vrag.server.openai.errors import ErrorBody, InvalidRequest, error_response
+from vrag.server.openai.reply import Reasoning
 from vrag.server.openai.request import (
+    AnyRequest,
     ChatQuestion,
     CompletionRequest,
     ModelCard,
     ModelCards,
+    ResponseRequest,
     find_model,
+    ignored_names,
     model_cards,
     parse_request,
     read_question,
+    read_task,
 )
-from vrag.server.runs.run_manager import RunManager, broken_off
-from vrag.server.runs.sse import BEAT, STREAM_HEADERS, with_beats
+from vrag.server.openai.responses import ResponseObject, ResponseWriter
+from vrag.server.runs.run_manager import RunManager
+from vrag.server.runs.schema import RUN_ID, Capabilities
+from vrag.server.runs.sse import STREAM_HEADERS
 from vrag.server.runs.user_runs import UserRuns, requester_of
 
-_ANSWERS: Responses = {
-    200: {
-        "model": Completion,
-        "content": {"text/event-stream": {}},
-        "description": "The answer; with `stream`, chunks of it as server-sent events.",
-    }
-}
+log = logging.getLogger("vrag.server.openai")
+Suggest = Callable[[str | None], Sequence[str]]
+"""Returns questions that the documents of a collection answer, or of all; blocks."""
 
 
-def openai_routes(manager: RunManager) -> APIRouter:
-    """Build `/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application."""
+def openai_routes(manager: RunManager, suggest: Suggest = lambda _: ()) -> APIRouter:
+    """Build the routes below `/v1`. `ErrorShape` has to stand around the application."""
     router = APIRouter(prefix="/v1", tags=["openai"])
     created = int(time.time())
+    answerer = RequestAnswerer(manager, suggest)
 
     @router.get("/models", summary="Available models", responses=_errors(503))
     async def models() -> ModelCards:
@@ -80,70 +79,148 @@ def openai_routes(manager: RunManager) -> APIRouter:
     @router.post(
         "/chat/completions",
         summary="Ask, as OpenAI's clients do",
-        openapi_extra=json_body(_request_schema()),
+        openapi_extra=json_body(_request_schema(CompletionRequest)),
         response_model=None,
-        responses=_ANSWERS | _errors(404, 409, 429, 502, 503, 504),
+        responses=_answers(Completion) | _errors(404, 409, 429, 502, 503, 504),
     )
     async def complete(request: Request) -> Response:
         """The last message is the question; those before it are its conversation.
 
         A client that leaves stops its run.
         """
-        offer = await manager.capabilities()
+        return await answerer.respond(request, CompletionRequest)
 
-        def parse(body: bytes) -> tuple[CompletionRequest, ChatQuestion]:
-            parsed = parse_request(body)
-            return parsed, read_question(parsed, offer)
-
-        try:
-            body = await request.body()
-            parsed, (run, history) = await manager.in_thread(lambda: parse(body))  # pictures make it long
-        except InvalidRequest as invalid:
-            return error_response(invalid)
-        runs = UserRuns(manager, requester_of(request, Via.OPENAI))
-        request.state.audit.note(collection=run.collection, question=run.question)
-        summary = await runs.start(run, history=history)
-        request.state.audit.note(run=summary.id)
-        url = f"{request.base_url}#/runs/{summary.id}"
-        answer = StartedAnswer(summary.id, parsed.model, int(time.time()), url)
-        if parsed.stream:
-            with_usage = parsed.stream_options is not None and bool(parsed.stream_options.include_usage)
-            return ChunkStream(chunk_frames(runs, answer, with_usage=with_usage))
-        return await _complete_response(runs, answer, request)
+    @router.post(
+        "/responses",
+        summary="Ask, as OpenAI's clients do by its newer interface",
+        openapi_extra=json_body(_request_schema(ResponseRequest)),
+        response_model=None,
+        responses=_answers(ResponseObject) | _errors(404, 409, 429, 502, 503, 504),
+    )
+    async def respond(request: Request) -> Response:
+        """The last message of the input is the question; a client that leaves stops its run."""
+        return await answerer.respond(request, ResponseRequest)
 
     return router
 
 
+class AnswerWriter(Protocol):
+    """The protocol of what writes an answer in the form of an interface."""
+
+    def write(self, answer: FinishedAnswer, thoughts: str) -> BaseModel:
+        """Return the whole response."""
+        ...
+
+    def frames(self, pieces: PieceStream) -> AsyncGenerator[bytes, None]:
+        """Yield a stream of server-sent events; a `Refusal` becomes one."""
+        ...
+
+
+class _ReadRequest(NamedTuple):
+    """What a request asks, and how it wants the answer."""
+
+    request: AnyRequest
+    subject: ChatQuestion | ChatTask
+    form: AnswerFormat | None
+
+
 @dataclass(frozen=True, slots=True)
-class StartedAnswer:
-    """A run that was started for a request, and the common fields of its response."""
+class RequestAnswerer:
+    """Answers the requests of both interfaces."""
 
-    run: str
-    model: str
-    """The name in the request."""
-    created: int
-    """Seconds since 1970."""
-    url: str
-    """Address of the run on this server's page."""
+    manager: RunManager
+    suggest: Suggest
 
-    @property
-    def id(self) -> str:
-        """The id of the response."""
-        return f"chatcmpl-{self.run}"
+    async def respond(self, request: Request, kind: type[AnyRequest]) -> Response:
+        """Answer a request; an invalid one by an error."""
+        offer = await self.manager.capabilities()
+        try:
+            body = await request.body()
+            read = await self.manager.in_thread(lambda: _read(body, kind, offer))  # pictures make it long
+            ignored = ignored_names(read.request, read.request.turns, read.form)
+            if ignored:
+                log.info("%s: ignored: %s", request.url.path, ", ".join(ignored))
+            if isinstance(read.subject, ChatTask):
+                return await self._answer_task(read, read.subject)
+            return await self._answer_question(request, read, read.subject)
+        except InvalidRequest as invalid:
+            return error_response(invalid)
 
-    def delta_frame(self, delta: ChunkDelta, finish: Finish | None = None) -> bytes:
-        """Encode a chunk that adds content."""
-        return _frame(self._chunk(ChunkChoice(delta=delta, finish_reason=finish)))
+    async def _answer_task(self, read: _ReadRequest, task: ChatTask) -> Response:
+        suggestions = await self.manager.in_thread(lambda: self.suggest(read.request.vrag.collection))
+        answer, writer = (
+            answer_task(task, read.form, suggestions),
+            _writer(read.request, secrets.token_hex(12)),
+        )
 
-    def usage_frame(self, outline: RunResult) -> bytes:
-        """Encode the chunk with the usage, and nothing else."""
-        return _frame(self._chunk().model_copy(update={"usage": usage_of(outline)}))
+        async def pieces() -> PieceStream:
+            yield answer
 
-    def _chunk(self, *choices: ChunkChoice) -> Chunk:
-        return Chunk(id=self.id, created=self.created, model=self.model, choices=choices)
+        return _stream(writer, pieces()) if read.request.stream else _whole(writer, answer)
+
+    async def _answer_question(
+        self, request: Request, read: _ReadRequest, question: ChatQuestion
+    ) -> Response:
+        runs = UserRuns(self.manager, requester_of(request, Via.OPENAI))
+        run, history = question
+        if isinstance(read.request, ResponseRequest) and read.request.previous_response_id:
+            history = (*await _conversation(runs, read.request.previous_response_id), *history)
+        request.state.audit.note(collection=run.collection, question=run.question)
+        summary = await runs.start(run, history=history)
+        request.state.audit.note(run=summary.id)
+        answer = StartedAnswer(summary.id, f"{request.base_url}#/runs/{summary.id}", read.form)
+        writer = _writer(read.request, summary.id)
+        if read.request.stream:
+            return _stream(writer, answer.follow(runs))
+        return await _wait_for_answer(runs, answer, writer, request)
 
 
-async def _complete_response(runs: UserRuns, answer: StartedAnswer, request: Request) -> Response:
+def _read(body: bytes, kind: type[AnyRequest], offer: Capabilities) -> _ReadRequest:
+    """Read the body of a request. Raises `InvalidRequest`."""
+    request = parse_request(body, kind)
+    find_model(request.model, offer)
+    request.check()
+    form = request.form
+    try:
+        task = read_task(request.turns)
+        if task is None and form is not None:
+            form.check()
+        return _ReadRequest(request, task or read_question(request, request.turns, offer), form)
+    except InvalidRequest as invalid:
+        if invalid.param == "messages":
+            invalid.param = request.turns_field
+        raise
+
+
+def _writer(request: AnyRequest, id: str) -> AnswerWriter:
+    created = int(time.time())
+    if isinstance(request, CompletionRequest):
+        with_usage = bool(request.stream_options and request.stream_options.include_usage)
+        return CompletionWriter(id, request.model, created, with_usage)
+    return ResponseWriter(id, request.model, created, request.previous_response_id)
+
+
+async def _conversation(runs: UserRuns, response: str) -> tuple[PreviousTurn, ...]:
+    """Return the conversation that ends with an earlier response. Raises `InvalidRequest`."""
+    run = response.removeprefix("resp_")
+    try:
+        if re.fullmatch(RUN_ID, run):
+            return (await runs.stored(run)).conversation
+    except Refusal as refusal:
+        if refusal.status not in {403, 404}:
+            raise
+    hint = "It may have been deleted: send the conversation itself in the input."
+    param, code = "previous_response_id", "previous_response_not_found"
+    raise InvalidRequest("There is no such response.", hint, param=param, code=code)
+
+
+def _whole(writer: AnswerWriter, answer: FinishedAnswer, thoughts: str = "") -> Response:
+    return Response(writer.write(answer, thoughts).model_dump_json(), media_type="application/json")
+
+
+async def _wait_for_answer(
+    runs: UserRuns, answer: StartedAnswer, writer: AnswerWriter, request: Request
+) -> Response:
     """Build the response when the run has ended; the run is stopped if the client leaves."""
     reasoning, parts = Reasoning(), list[str]()
 
@@ -157,27 +234,17 @@ async def _complete_response(runs: UserRuns, answer: StartedAnswer, request: Req
         await runs.stop(answer.run)
         raise
     try:
-        reply = build_reply(answer.run, outline, answer.url)
+        return _whole(writer, answer.finish(outline), "".join(parts).strip())
     except Refusal as refusal:
         # OpenAI's clients repeat failed requests by themselves: that would be paid for again.
         return error_response(refusal, {"x-should-retry": "false"})
-    message = CompletionMessage(
-        content=reply.content,
-        annotations=reply.annotations,
-        reasoning_content="".join(parts).strip(),
-        vrag=reply.vrag,
-    )
-    completion = Completion(
-        id=answer.id,
-        created=answer.created,
-        model=answer.model,
-        choices=(CompletionChoice(message=message, finish_reason="length" if reply.is_cut else "stop"),),
-        usage=usage_of(outline),
-    )
-    return Response(completion.model_dump_json(), media_type="application/json")
 
 
-class ChunkStream(StreamingResponse):
+def _stream(writer: AnswerWriter, pieces: PieceStream) -> Response:
+    return FrameStream(writer.frames(pieces))
+
+
+class FrameStream(StreamingResponse):
     """A streamed response; its frames are closed with it, however it ends."""
 
     def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
@@ -190,51 +257,9 @@ class ChunkStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def chunk_frames(
-    runs: UserRuns, answer: StartedAnswer, *, with_usage: bool
-) -> AsyncGenerator[bytes, None]:
-    """Yield a run as chunks: thoughts, steps and answer as they come, then its evidence and the usage.
-
-    Closed before the run has ended, it stops the run: nobody else waits for it.
-    """
-    outline: RunResult | None = None
-    try:
-        yield answer.delta_frame(ChunkDelta(role="assistant", content=""))
-        reasoning, draft = Reasoning(), DraftContent()
-        async with aclosing(with_beats(runs.follow(answer.run))) as events:
-            async for event in events:
-                if event is None:
-                    yield BEAT
-                    continue
-                outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                thought, content = reasoning.add(event), draft.add(event)
-                if thought or content:
-                    yield answer.delta_frame(_delta(thought, content))
-        if outline is None:
-            raise broken_off()
-        reply = build_reply(answer.run, outline, answer.url).after(draft.sent)
-        for content in filter(None, (reply.answer[len(draft.sent) :], reply.sources)):
-            yield answer.delta_frame(ChunkDelta(content=content))
-        last = ChunkDelta(annotations=reply.annotations, vrag=reply.vrag)
-        yield answer.delta_frame(last, "length" if reply.is_cut else "stop")
-        if with_usage:
-            yield answer.usage_frame(outline)
-    except Refusal as refusal:
-        yield _frame(error_body(refusal.status, str(refusal)))
-    finally:
-        if outline is None or outline.end is None:
-            await runs.stop(answer.run)
-    yield b"data: [DONE]\n\n"
-
-
-def _delta(thought: str, content: str) -> ChunkDelta:
-    """Return a piece of thought or of the answer; hardly ever both."""
-    texts = {"reasoning_content": thought, "content": content}
-    return ChunkDelta.model_validate({name: text for name, text in texts.items() if text})
-
-
-def _frame(content: Chunk | ErrorBody) -> bytes:
-    return f"data: {content.model_dump_json()}\n\n".encode()
+def _answers(model: type[BaseModel]) -> Responses:
+    description = "The answer; with `stream`, pieces of it as server-sent events."
+    return {200: {"model": model, "content": {"text/event-stream": {}}, "description": description}}
 
 
 def _errors(*statuses: int) -> Responses:
@@ -243,9 +268,8 @@ def _errors(*statuses: int) -> Responses:
     return {400: {**known.pop(422), "description": "Part of the request is invalid."}, **known}
 
 
-@cache
-def _request_schema() -> dict[str, Any]:
-    schema = CompletionRequest.model_json_schema()
+def _request_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    schema = kind.model_json_schema()
     return _inline_references(schema, schema.pop("$defs"))
 
 
