@@ -1,9 +1,9 @@
 """The path below which a proxy serves the server, such as `/docs` for `https://example.org/docs/`.
 
 The page needs to know nothing of it: its addresses are relative. What has to name a path of the server whole
-(the OpenAPI document, Location headers) gets it from the option `root_path`, or from the header
-X-Forwarded-Prefix of a trusted proxy. A proxy may pass the path on or take it away: what is no path of the
-server itself is looked up without it.
+(the OpenAPI document, links in exports and answers, Location headers) gets it from the option `root_path` or
+from the header X-Forwarded-Prefix of a trusted proxy. A proxy may pass the path on or take it away: what is no
+path of the server itself is looked up without it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vrag.errors import SettingsError
 from vrag.server.http.errors import Refusal
-from vrag.server.http.limits import peer_is_proxy
+from vrag.server.http.limits import peer_is_proxy, peer_of
 from vrag.server.options import ServerOptions, checked_root_path
 
 HEADER = "x-forwarded-prefix"
-_KEY = "vrag.root_path"
-"""The key of the path in the scope of a request."""
+_KEY = "app_root_path"
+"""The key of the path in the scope of a request, which Starlette puts into `base_url`."""
 
 
 class RootPathMiddleware:
@@ -49,7 +49,7 @@ class RootPathMiddleware:
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        scope = {**scope, _KEY: root_path}
+        scope = {**scope, _KEY: root_path, "scheme": self._scheme(scope)}
         path: str = scope["path"]
         if root_path and path == root_path and not self._is_own(scope):
             query = scope["query_string"].decode("latin-1")
@@ -80,6 +80,11 @@ class RootPathMiddleware:
         except SettingsError as error:
             message = "X-Forwarded-Prefix has no path that can be used."
             raise Refusal(400, message, f"Correct the proxy. {error.hint}", reason="host") from error
+
+    def _scheme(self, scope: Scope) -> str:
+        """Return the scheme that the browser sees, as far as a trusted proxy says so."""
+        scheme = peer_of(scope, self._options.proxies).scheme
+        return scheme if scheme in {"http", "https"} else "http"
 
     def _is_own(self, scope: Scope) -> bool:
         """Return whether the path is one of the server itself."""
