@@ -48,6 +48,7 @@ _OTHER_VARIABLES = frozenset(
         "VRAG_COLPALI_PYTHON",
         "VRAG_FIXED_MODELS",
         "VRAG_LLAMAFACTORY_PYTHON",
+        "VRAG_ROOT_PATH",
         "VRAG_TOKENS",
         "VRAG_VERL_PYTHON",
         "VRAG_VLLM_PYTHON",

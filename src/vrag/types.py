@@ -109,6 +109,13 @@ class Item:
     """Its name outside of the collection, if it has one; for people and other programs."""
     checksum: int = field(default=0, compare=False)
     """Checksum of the stored picture; 0 where it is not known."""
+    shown_name: str = field(default="", compare=False)
+    """Path of its document below the folder that is asked, for people; empty where that is not known."""
+
+    @property
+    def title(self) -> str:
+        """The name of its document in citations: the path below the folder asked, or the file name."""
+        return self.shown_name or self.document_name
 
     @property
     def name(self) -> str:
@@ -190,6 +197,13 @@ class Hit:
     kind: ItemKind
     row: int = -1
     """Number of the item in the version that was searched; -1 where items have no numbers."""
+    shown_name: str = field(default="", compare=False)
+    """Path of its document below the folder that is asked, for people; empty where that is not known."""
+
+    @property
+    def title(self) -> str:
+        """The name of its document for people, as `Item.title`."""
+        return self.shown_name or self.document_name
 
 
 @dataclass(frozen=True, slots=True)

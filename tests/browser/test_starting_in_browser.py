@@ -49,7 +49,7 @@ def _half(route: Route) -> None:
 
 def _of_another_version(route: Route) -> None:
     """The shell of a server that has been replaced: it names files that are gone."""
-    shell = re.sub(r"/static/\w{16}/", "/static/0123456789abcdef/", route.fetch().text())
+    shell = re.sub(r"static/\w{16}/", "static/0123456789abcdef/", route.fetch().text())
     route.fulfill(content_type="text/html", body=shell)
 
 

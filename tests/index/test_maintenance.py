@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.index.integrity.verification import verify
-from vrag.index.maintenance import compact, lies_under
+from vrag.index.maintenance import absolute_paths, compact, is_below
 from vrag.scratch import scratch_directory
 from vrag.types import Document, DocumentStatus
 
@@ -20,6 +20,10 @@ def document(path: Path) -> Document:
     return Document(
         path=os.fspath(path), id="0" * 64, name=path.name, size=1, mtime_ns=1, status=DocumentStatus.READY
     )
+
+
+def lies_under(path: str | Path, document: Document) -> bool:
+    return any(is_below(folder, document) for folder in absolute_paths(path))
 
 
 class TestLiesUnder:

@@ -81,7 +81,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
     assert len(ids) == len(set(ids))
     links = {node.attributes["href"] for node in tree(page).css("a")}
     assert {link for link in links if link and link.startswith("#")} <= {f"#{id}" for id in ids}
-    assert {link for link in links if link and not link.startswith("#")} == {"/", "/openapi.json"}
+    assert {link for link in links if link and not link.startswith("#")} == {"./", "openapi.json"}
 
 
 def test_nothing_is_fetched_and_no_script_runs(page: str) -> None:

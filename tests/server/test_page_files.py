@@ -43,7 +43,7 @@ def get(page: PageFiles, path: str = "/", method: str = "GET", **headers: str) -
 
 def named(page: PageFiles) -> list[str]:
     """What the shell loads by itself."""
-    return re.findall(r'(?:href|src)="(/static/[^"]+)"', get(page).text)
+    return [f"/{path}" for path in re.findall(r'(?:href|src)="(static/[^"]+)"', get(page).text)]
 
 
 def test_the_shell_names_one_file_of_each_kind_and_no_others() -> None:

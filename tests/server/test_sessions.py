@@ -63,7 +63,7 @@ class TestSignIn:
             value, *attributes = [part.strip().casefold() for part in rest.split(";")]
             assert name == "vrag_session_8001"
             assert len(value) == 43  # 256 bits
-            assert {"httponly", "samesite=strict", "path=/"} == set(attributes)
+            assert {"httponly", "samesite=strict"} == set(attributes)  # its path is that of the server
 
         browse(visit)
 

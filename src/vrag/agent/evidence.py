@@ -40,7 +40,7 @@ class Evidence(BaseModel):
 
     item: str
     document: str
-    """File name, for people."""
+    """Path of the file below the folder that was asked, for people: `2024/invoice.pdf`."""
     document_id: str
     page: int
     """Position of the item in its document, from 1."""
@@ -187,7 +187,7 @@ def _evidence(
 ) -> Evidence:
     return Evidence(
         item=item.id,
-        document=item.document_name,
+        document=item.title,
         document_id=item.document,
         page=item.ordinal,
         kind=item.kind,

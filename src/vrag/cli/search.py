@@ -67,7 +67,8 @@ def search(
         raise SearchError(f"No document in {names} is indexed.", "Index it: vrag index add PATH")
     kinds = frozenset(map(ItemKind, kind)) if kind else None
     corpora = frozenset(corpus) or None
-    hits = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
+    found = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
+    hits = session.document_names(docs).named_hits(found)
     texts = (plain(session.searcher.item(hit.item).text) for hit in hits)
     snippets = [excerpt(text, query, SNIPPET_CHARS, before=30) for text in texts]
     if as_json:
@@ -75,7 +76,7 @@ def search(
         print_json({"query": query, "hits": records})
         return
     for hit, text in zip(hits, snippets, strict=True):
-        name = (plain(hit.document_name), "magenta")
+        name = (plain(hit.title), "magenta")
         echo((f"{hit.rank:3}. ", "bold"), name, f", {hit.kind} {hit.ordinal}  ", (f"{hit.score:.3f}", "dim"))
         echo("     ", (text, "dim"))
     if not hits:

@@ -36,7 +36,13 @@ from vrag.server.http.uvicorn_server import check_access, listen, run_server
 from vrag.server.item_files import in_folder, linked, plain_name
 from vrag.server.logs import configure_logs
 from vrag.server.metrics import ServerMetrics
-from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
+from vrag.server.options import (
+    ServerOptions,
+    checked_origins,
+    checked_proxies,
+    checked_root_path,
+    is_loopback,
+)
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.setup.routes import ModelSetup
 from vrag.settings import Settings
@@ -91,6 +97,13 @@ def serve(
         [], "--origin", help="Origin of web pages that may send requests; repeatable."
     ),
     proxy: list[str] = typer.Option([], "--proxy", help="Address of a trusted reverse proxy; repeatable."),
+    root_path: str = typer.Option(
+        "",
+        "--root-path",
+        envvar="VRAG_ROOT_PATH",
+        metavar="PATH",
+        help="Path below which a reverse proxy serves vrag, such as /docs.",
+    ),
     runs: int = typer.Option(256, min=1, max=100_000, help="Maximum number of questions at a time."),
     client_runs: int = typer.Option(8, min=1, max=100_000, help="Maximum number of questions per client."),
     upload_mb: int = typer.Option(
@@ -137,6 +150,7 @@ def serve(
         hosts=frozenset(map(str.casefold, name)),
         origins=checked_origins(origin),
         proxies=checked_proxies(proxy),
+        root_path=checked_root_path(root_path),
         runs=runs,
         client_runs=client_runs,
         upload_bytes=upload_mb * 1024 * 1024,

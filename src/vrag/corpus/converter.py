@@ -10,7 +10,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal, Protocol, Self, cast, runtime_checkable
 
@@ -87,6 +87,11 @@ class SourceFile:
     """Bytes."""
     mtime_ns: int
     """Modification time in nanoseconds when it was read."""
+    inode: int = field(default=0, compare=False)
+    """Number of the file on its disk when it was read; 0 where it is not known."""
+    ctime_ns: int = field(default=0, compare=False)
+    """Time of its last change when it was read, in nanoseconds, which no program can set; 0 where it is not
+    known, or so recent that the file may change again without changing it."""
 
     def open(self, mode: Literal["rb"] = "rb", /) -> BinaryIO:
         """Open the file at its start. Raises `OSError` if it cannot be read."""

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from vrag.corpus.converter import SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+_CLOCK_NS = 2 * 10**9
+"""The coarsest resolution of the clock of a file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +113,32 @@ def _reason(error: OSError | RuntimeError) -> str:
     return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
+def change_time_ns(status: os.stat_result) -> int:
+    """Return when the content or status of a file changed last, in nanoseconds; 0 where that is not known.
+
+    No program can set this time. Windows has the time of creation in its place.
+    """
+    return 0 if os.name == "nt" else status.st_ctime_ns
+
+
 def read_source(path: Path) -> SourceFile:
     """Read a file once for its hash, in constant memory. Raises `OSError` if it cannot be read."""
     path = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
     # A file may have become a pipe since it was found: opening that would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
+        status, now_ns = os.fstat(descriptor), time.time_ns()
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     name = os.fsencode(path.name).decode("utf-8", "replace")
-    return SourceFile(path, digest, name, status.st_size, status.st_mtime_ns)
+    ctime_ns = change_time_ns(status)
+    return SourceFile(
+        path,
+        digest,
+        name,
+        status.st_size,
+        status.st_mtime_ns,
+        inode=status.st_ino,
+        ctime_ns=ctime_ns if ctime_ns + _CLOCK_NS < now_ns else 0,
+    )

@@ -30,6 +30,7 @@ from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, Vra
 from vrag.factory.indexing import embedder_of
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.index.collection import Collection
+from vrag.index.document_names import DocumentNames
 from vrag.index.embed_items import local
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import LocalLocation, write_sealed
@@ -89,6 +90,7 @@ class CollectionRegistry:
         self._parts = parts
         self._state: _RegistryState | None = None
         self._client = client
+        self._names = DocumentNames(lambda: {each.name: each.collection for each in self.open_collections})
         self._changing = threading.Lock()
         self._embedders: dict[str, Embedder] = {}
         """Embedders by fingerprint."""
@@ -188,11 +190,12 @@ class CollectionRegistry:
 
         Raises `SearchError` as `Searcher.search`.
         """
-        return self._call(lambda: self.searcher.search(queries, top_k))
+        found = self._call(lambda: self.searcher.search(queries, top_k))
+        return self._call(lambda: [self._names.named_hits(hits) for hits in found])
 
     def item(self, id: str) -> Item:
         """Return the item with this id. Raises `SearchError` if there is none."""
-        return self._call(lambda: self.searcher.item(id))
+        return self._call(lambda: self._names.named(self.searcher.item(id)))
 
     def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the documents of the open collections, as `DocumentLister.list_documents` says."""

@@ -220,13 +220,14 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
 
     Documents that were deleted from the disk stay in the collection until `prune`.
     """
-    from vrag.index.maintenance import lies_under
+    from vrag.index.maintenance import absolute_paths, is_below
 
+    folders = {folder for path in paths for folder in absolute_paths(path)}
     return [
         document
         for document in collection.documents()
         if document.status.served
-        and any(lies_under(path, document) for path in paths)
+        and any(is_below(folder, document) for folder in folders)
         and os.path.lexists(document.path)
     ]
 

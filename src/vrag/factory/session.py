@@ -25,7 +25,9 @@ from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
+from vrag.index.document_names import DocumentNames
 from vrag.search.multi import unique_names
+from vrag.search.searcher import NamedItems
 from vrag.settings import SettingsReport
 from vrag.types import Query
 
@@ -65,12 +67,14 @@ class Session:
     searcher: Searcher
     scope: frozenset[str] | None = None
     """Ids of the documents that questions are answered from; None for all."""
+    paths: tuple[Path, ...] = ()
+    """The files and folders of the scope: documents are named by their paths below them."""
     origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """The origin of each setting, as in `SettingsReport`."""
     embedder: Embedder | None = field(default=None, repr=False)
     """The embedder of the collections; None without vectors, or when a server searches."""
-    _agent: tuple[frozenset[str] | None, Agent] | None = field(default=None, repr=False)
-    """The agent of `ask`, with the scope it was opened for."""
+    _agent: tuple[tuple[object, ...], Agent] | None = field(default=None, repr=False)
+    """The agent of `ask`, with the scope and the paths it was opened for."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _running: Counter[asyncio.AbstractEventLoop] = field(
         default_factory=Counter[asyncio.AbstractEventLoop], repr=False
@@ -105,6 +109,10 @@ class Session:
         """The recorded runs, where `ask` records them too: see `run_store`."""
         return run_store(self.settings, recording=True)
 
+    def document_names(self, paths: Sequence[Path] = ()) -> DocumentNames:
+        """Return the names of documents for people: below these paths, or else below those of the session."""
+        return DocumentNames(lambda: self.collections, paths or self.paths)
+
     def warm_up(self) -> None:
         """Load all that a search needs, so that the first one is fast and faults show at once."""
         self.searcher.search([Query("warm up")], 1)
@@ -114,7 +122,8 @@ class Session:
 
         Raises `SearchError` if the query is empty or `top_k` is not within 1 to 1000.
         """
-        return self.searcher.search([Query(query, self.scope)], top_k)[0]
+        hits = self.searcher.search([Query(query, self.scope)], top_k)[0]
+        return self.document_names().named_hits(hits)
 
     def add(self, *paths: str | PathLike[str]) -> AddReport:
         """Index more files and folders; later questions are answered from them too.
@@ -139,6 +148,7 @@ class Session:
         with self._lock:
             if self.scope is not None:
                 self.scope |= {document.id for document in indexed.documents}
+                self.paths += tuple(map(Path, paths))
         return indexed.report
 
     def ask(self, question: str | Question) -> RunResult:
@@ -238,13 +248,15 @@ class Session:
         """
         from vrag.factory.agents import open_agent
 
-        return open_agent(self.settings, self.searcher, self.scope if documents is None else documents)
+        searcher = NamedItems(self.searcher, self.document_names())
+        return open_agent(self.settings, searcher, self.scope if documents is None else documents)
 
     def _default_agent(self) -> Agent:
         """Return the agent for the scope, opened once."""
         with self._lock:
-            if self._agent is None or self._agent[0] != self.scope:
-                self._agent = self.scope, self.agent()
+            scope = self.scope, self.paths
+            if self._agent is None or self._agent[0] != scope:
+                self._agent = scope, self.agent()
             return self._agent[1]
 
     def _followed_agent(self) -> Agent:
@@ -310,11 +322,12 @@ def open_session(
     embedder: Embedder | None = None,
     *,
     scope: frozenset[str] | None = None,
+    paths: Sequence[Path] = (),
     origins: Mapping[str, str] | None = None,
 ) -> Session:
     """Open collections that exist, with the embedder they were built with if it has been loaded already.
 
-    For `scope` see `Session`, for `origins` see `SettingsReport`.
+    For `scope` and `paths` see `Session`, for `origins` see `SettingsReport`.
 
     Raises `CollectionError` if there is none and `EmbedError` if the embedder cannot be loaded that a
     collection was built with.
@@ -322,12 +335,12 @@ def open_session(
     apply_sandbox(settings)  # parts of pages are drawn from their files
     origins = origins or dict.fromkeys(type(settings).model_fields, "default")
     if settings.search_url:
-        return Session(settings, {}, open_client(settings), scope, origins)
+        return Session(settings, {}, open_client(settings), scope, (), origins)
     opened = open_collections(settings)
     collections = {name: opened[address] for name, address in unique_names(opened).items()}
     parts = SearchParts.open(settings, collections, embedder)
     searcher = parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
-    return Session(settings, collections, searcher, scope, origins, embedder or parts.embedder)
+    return Session(settings, collections, searcher, scope, tuple(paths), origins, embedder or parts.embedder)
 
 
 def open_documents(
@@ -361,4 +374,4 @@ def open_documents(
     report = replace(report, settings=settings.model_copy(update=chosen))
     indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
     scope = frozenset(document.id for document in indexed.documents)
-    return open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)
+    return open_session(report.settings, indexed.embedder, scope=scope, paths=paths, origins=report.origins)

@@ -37,8 +37,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
-from vrag.corpus.discover import Skipped, read_source
+from vrag.corpus.discover import Skipped, change_time_ns, read_source
 from vrag.errors import CollectionError, EmbedderFailedError
+from vrag.index.content_stamps import ContentStamps
 from vrag.index.embed_items import Embedded, local
 from vrag.index.maintenance import is_settled, settle, sweep
 from vrag.index.manifest import (
@@ -49,7 +50,6 @@ from vrag.index.manifest import (
     ProgressMeter,
     Writer,
     is_done,
-    is_unchanged,
     make_plan,
     plan_sources,
     read_manifest,
@@ -84,7 +84,7 @@ class AddReport:
     failed: int
     """Files of this run of which nothing could be made; `problems` has the reasons."""
     unchanged: int
-    """Files of the same size and modification time as before, which were not read, or of the same content."""
+    """Files of the same content as before; most of them were not read."""
     items: int
     """Items that were made."""
     copies: int
@@ -109,7 +109,7 @@ def add(
 ) -> AddReport:
     """Add files and folders to a collection, and finish what an earlier run left.
 
-    Files that have not changed are not read; if none has, nothing is written, and another process may be
+    Files that have not changed are not read; if none has, no document is written, and another process may be
     writing or the collection be write-protected. A file that fails is recorded with its reason and tried
     again when it changes. Stopped by Ctrl-C, it keeps what is done.
 
@@ -121,8 +121,8 @@ def add(
         producer: Makes the items, with vectors of that embedder; None to make them on this machine.
         progress: Receives the progress, at most ten times per second.
         retry_failed: Try files again that failed, wholly or in part, though they have not changed.
-        force_read: Read files though their size and modification time have not changed; what has the same
-            content is not made again.
+        force_read: Read files though their state has not changed; what has the same content is not made
+            again.
 
     Raises:
         FingerprintMismatch: If options or embedder differ from those of the collection.
@@ -135,9 +135,9 @@ def add(
     collection.header.check_embedder(embedder)
     build = _Build(collection, producer or local(embedder), options, retry_failed)
 
-    def plan(known: Mapping[str, Known]) -> IndexPlan:
+    def plan(known: Mapping[str, Known], stamps: ContentStamps) -> IndexPlan:
         own = collection.directory
-        return make_plan(paths, known, own, retry_failed=retry_failed, force_read=force_read)
+        return make_plan(paths, known, own, stamps, retry_failed=retry_failed, force_read=force_read)
 
     return build.run(plan, progress)
 
@@ -158,7 +158,11 @@ def add_sources(
     `CollectionError` if the collection cannot be written: what was committed stays.
     """
     build = _Build(collection, producer, collection.header.options, retry_failed)
-    return build.run(lambda known: plan_sources(sources, known, retry_failed=retry_failed), progress)
+
+    def plan(known: Mapping[str, Known], stamps: ContentStamps) -> IndexPlan:
+        return plan_sources(sources, known, stamps, retry_failed=retry_failed)
+
+    return build.run(plan, progress)
 
 
 def add_live(
@@ -197,6 +201,7 @@ class _Build:
         self._retry_failed = retry_failed
         self._committed = committed
         self._writer = Writer(collection, committed)
+        self._stamps = ContentStamps(collection.cache_dir)
         self._added = self._changed = self._failed = self._unchanged = 0
         self._items = self._copies = 0
         self._ordinals_by_document: dict[str, set[int]] = {}
@@ -207,7 +212,7 @@ class _Build:
 
     def run(
         self,
-        make: Callable[[Mapping[str, Known]], IndexPlan],
+        make: Callable[[Mapping[str, Known], ContentStamps], IndexPlan],
         progress: Callable[[IndexProgress], None] | None,
     ) -> AddReport:
         """Plan, take the lock if there is anything to do, and do it.
@@ -218,7 +223,7 @@ class _Build:
         started = time.monotonic()
         with ExitStack() as stack:
             known = read_manifest(self._collection)
-            plan = make(known)
+            plan = make(known, self._stamps)
             has_changes = plan.unchanged < len(plan.found)
             writing = has_changes or bool(plan.todo) or not is_settled(self._collection)
             if writing:
@@ -230,13 +235,14 @@ class _Build:
                     writing = False
             if writing:  # another process may have written since
                 known = read_manifest(self._collection)
-                plan = make(known)
+                plan = make(known, self._stamps)
             self._meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
             self._read_known(known)
             if writing and plan.todo:
                 self._write(self._read(plan.todo))
             if writing:
                 settle(self._collection)
+        self._stamps.save(self._manifest.keys())
         self._meter.close()
         documents = (self._manifest[path] for path in plan.found if path in self._manifest)
         return AddReport(
@@ -258,6 +264,7 @@ class _Build:
             self._read_known(read_manifest(self._collection))
             self._write(_LiveSources(lambda: self._take(take)))
             settle(self._collection)
+            self._stamps.save(self._manifest.keys())
 
     def _take(self, take: Callable[[], Sequence[Path]]) -> list[SourceFile]:
         """Take files; return those whose content has to be made."""
@@ -267,7 +274,7 @@ class _Build:
         for path in take():
             document = self._manifest.get(os.fspath(path))
             known = self._complete.get(document.id) if document else None
-            if document and known and is_done(path, document, retry_failed=True):
+            if document and known and is_done(path, document, self._stamps, retry_failed=True):
                 self._committed(document, known.rows)
             else:
                 todo.append(path)
@@ -324,7 +331,7 @@ class _Build:
         since = time.monotonic()
         for entry in todo:
             try:
-                source = entry if isinstance(entry, SourceFile) else read_source(entry)
+                source = entry if isinstance(entry, SourceFile) else self._read_file(entry)
             except OSError as error:
                 path = entry.path if isinstance(entry, SourceFile) else entry
                 reason = f"It cannot be read: {error.strerror or error}."
@@ -342,16 +349,17 @@ class _Build:
                 batch, since = [], time.monotonic()
         yield from self._begin(batch)
 
+    def _read_file(self, path: Path) -> SourceFile:
+        source = read_source(path)
+        self._stamps.add(source)
+        return source
+
     def _is_recorded(self, source: SourceFile) -> bool:
         """Return whether the manifest is complete for a file that was read only to compare its content."""
         known = self._manifest.get(os.fspath(source.path))
-        if known is None or (known.id, known.size, known.mtime_ns) != (
-            source.document,
-            source.size,
-            source.mtime_ns,
-        ):
+        if known is None or (known.size, known.mtime_ns) != (source.size, source.mtime_ns):
             return False
-        return is_done(source.path, known, retry_failed=self._retry_failed)
+        return is_done(source, known, self._stamps, retry_failed=self._retry_failed)
 
     def _is_new(self, source: SourceFile) -> bool:
         """Return whether the content is new; record the file of a known content."""
@@ -418,7 +426,7 @@ class _Build:
         first = document.source
         content = first.document
         del self._open[content]
-        is_same = first.mtime_ns == ABSENT or is_unchanged(first.path, _row(first, DocumentStatus.PENDING))
+        is_same = first.mtime_ns == ABSENT or _is_as_read(first)
         if not is_same:
             self._writer.discard(content)
             document.spoil("It changed while it was being read. Add it again.")
@@ -469,6 +477,19 @@ class _LiveSources:
         if not self._sources:
             raise StopIteration
         return self._sources.popleft()
+
+
+def _is_as_read(source: SourceFile) -> bool:
+    """Return whether a file still has the content with which it was read."""
+    try:
+        now = source.path.stat()
+        if (now.st_size, now.st_mtime_ns) != (source.size, source.mtime_ns):
+            return False
+        state = change_time_ns(now), now.st_ino
+        is_known = not source.ctime_ns or state == (source.ctime_ns, source.inode)
+        return is_known or read_source(source.path).document == source.document
+    except OSError:
+        return False
 
 
 def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:

@@ -348,7 +348,7 @@ class LocalLocation:
         remove_abandoned()
         remove_abandoned(self.directory)
         remove_abandoned(self.cache_dir)
-        for folder in (self.directory, self.directory / "index"):
+        for folder in (self.directory, self.directory / "index", self.cache_dir):
             remove_unfinished_files(folder)
 
     def _busy(self, waited: float) -> CollectionBusy:

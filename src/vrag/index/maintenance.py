@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from vrag.errors import CollectionError
 from vrag.index.catalog import Column
 from vrag.index.manifest import KEEP
 from vrag.index.schema import file_key, name_values, vector_column
+from vrag.index.source_file import KEPT_COPIES
 from vrag.index.tables.table import any_of, literal
 from vrag.index.tables.version_files import stored_files
 from vrag.index.vectors.tiers import VectorOptions
@@ -24,7 +26,7 @@ from vrag.scratch import is_scratch
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from vrag.corpus.converter import CorpusOptions
@@ -104,8 +106,9 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
     """Remove files from a collection. The files themselves stay where they are.
 
     A target is the path of a file, or of a folder with all below it; where nothing lies there, the file name
-    of one document, or an id or its first eight digits or more. Raises `CollectionError` if a target names
-    nothing in the collection, or is the file name of several documents: then nothing is removed. Raises
+    of one document or the end of its path, or an id or its first eight digits or more. Raises
+    `CollectionError` if a target names nothing in the collection, or several documents: then nothing is
+    removed. Raises
     `CollectionBusy` if another process is writing.
     """
     with collection.lock():
@@ -123,18 +126,13 @@ def prune(collection: Collection) -> RemoveReport:
     A file that cannot be accessed for another reason than its absence stays, and so does what was imported
     without a file. Raises `CollectionBusy` if another process is writing.
     """
-
-    def is_gone(document: Document) -> bool:
-        try:
-            Path(document.path).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return document.mtime_ns != ABSENT
-        except OSError:
-            return False
-        return False
-
     with collection.lock():
-        return _remove(collection, list(filter(is_gone, collection.documents())))
+        gone = [
+            document
+            for document in collection.documents()
+            if document.mtime_ns != ABSENT and not is_present(document)
+        ]
+        return _remove(collection, gone)
 
 
 def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
@@ -193,8 +191,9 @@ def _page_vectors(collection: Collection) -> PageVectors | None:
 def settle(collection: Collection) -> int:
     """Make items and pictures agree with the manifest, and return how many items were deleted.
 
-    Items that no row refers to are deleted, and so are their pictures. Items of a content that exists at
-    several paths have the name of the first of them, whichever was added first. The caller holds the lock.
+    Rows of files that were moved, or deleted while another file has the same content, go. Items that no row
+    refers to are deleted, and so are their pictures. Items of a content that exists at several paths have the
+    name of the first of them, whichever was added first. The caller holds the lock.
     Raises `CollectionError`, and deletes nothing, if the list of files is missing.
     """
     differences = _compare_with_manifest(collection)
@@ -203,6 +202,8 @@ def settle(collection: Collection) -> int:
             f"The list of files of {collection.address} is missing, but there are items.",
             "Restore a backup (vrag index restore), or build the collection again in another directory.",
         )
+    for where in any_of("key", [file_key(path) for path in differences.moved]):
+        collection.file_table.delete(where)
     for where in any_of("document", sorted(differences.orphans)):
         collection.item_table.delete(where)
     for document, name in differences.misnamed.items():
@@ -228,14 +229,22 @@ class _Differences(NamedTuple):
     """The name that the items of a document should have."""
     folders: list[Path]
     """Folders with pictures of no document."""
+    moved: list[str]
+    """Paths where no file is any more, of contents that other files have."""
 
 
 def _compare_with_manifest(collection: Collection) -> _Differences:
-    names: dict[str, str] = {}
-    """For each content that has or may get items, the file name of the first of its paths."""
+    documents_by_id: dict[str, list[Document]] = {}
+    """The files of each content that has or may get items."""
     for document in collection.documents():  # sorted by path
         if document.status is not DocumentStatus.FAILED:
-            names.setdefault(document.id, document.name)
+            documents_by_id.setdefault(document.id, []).append(document)
+    moved = [path for files in documents_by_id.values() for path in _moved_paths(files)]
+    gone = frozenset(moved)
+    names = {
+        id: next(file.name for file in files if file.path not in gone)
+        for id, files in documents_by_id.items()
+    }
     items = collection.scan(["document", "document_name"]).data
     documents, titles = Column.of(items["document"]), Column.of(items["document_name"])
     groups = documents.codes.astype(np.int64) * len(titles.values) + titles.codes
@@ -249,7 +258,50 @@ def _compare_with_manifest(collection: Collection) -> _Differences:
         elif names[id] != titles.values[title]:
             misnamed[id] = names[id]
     folders = _folders(collection.items_dir, without={content[:16] for content in names})
-    return _Differences(orphans, misnamed, folders)
+    return _Differences(orphans, misnamed, folders, moved)
+
+
+def _moved_paths(files: Sequence[Document]) -> list[str]:
+    """Return the paths where no file is any more, of files with one content: none if there is none anywhere.
+
+    Uploads stay: their files move with the collection.
+    """
+    if len(files) < 2 or not any(is_present(file, files) for file in files):
+        return []
+    return [
+        file.path
+        for file in files
+        if file.mtime_ns != ABSENT
+        and os.path.basename(os.path.dirname(file.path)) != KEPT_COPIES  # noqa: PTH119, PTH120 - any bytes
+        and file.status.served
+        and not is_present(file, files)
+    ]
+
+
+def is_present(document: Document, others: Iterable[Document] = ()) -> bool:
+    """Return whether a file is there under its very name, as far as that can be known.
+
+    Where names differ in case or Unicode form alone, and the disk makes no difference between them, only one
+    of `others` and this one is the name of the file.
+    """
+    path = document.path
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    folded = _folded(path)
+    if all(other.path == path or _folded(other.path) != folded for other in others):
+        return True
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))  # noqa: PTH119, PTH120, PTH208 - any bytes
+    except OSError:
+        return True
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
 
 
 def sweep(collection: Collection, document: str) -> None:
@@ -280,28 +332,28 @@ def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveRepo
     return RemoveReport(tuple(documents), settle(collection))
 
 
-def lies_under(path: str | Path, document: Document) -> bool:
-    """Check whether a document is the file at this path or below it, or below its link target."""
-    return any(_is_below(folder, document) for folder in _absolute_paths(path))
+def absolute_paths(path: str | Path) -> tuple[str, str]:
+    """Return a path as it is written, made absolute; and without links."""
+    return os.path.abspath(path), os.path.realpath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
-def _absolute_paths(path: str | Path) -> Iterator[str]:
-    """Yield a path as it is written, made absolute; then without links."""
-    yield os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
-    yield os.path.realpath(path)
-
-
-def _is_below(path: str, document: Document) -> bool:
+def is_below(path: str, document: Document) -> bool:
+    """Check whether a document is the file at this absolute path, or below it."""
     own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
     return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
 def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
-    """Find the documents at or below a path; else one by its file name; else by its id."""
-    for path in _absolute_paths(target):
-        if found := [document for document in documents if _is_below(path, document)]:
+    """Find the documents at or below a path; else one by the end of its path; else by its id."""
+    for path in absolute_paths(target):
+        if found := [document for document in documents if is_below(path, document)]:
             return found
-    found = [document for document in documents if document.name == target]
+    ending = "/" + target.replace(os.sep, "/").removeprefix("./")
+    found = [
+        document
+        for document in documents
+        if document.name == target or document.path.replace(os.sep, "/").endswith(ending)
+    ]
     if len(found) > 1:
         paths = [document.shown_path for document in found]
         more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""

@@ -1,7 +1,7 @@
 """The manifest of a collection during a build: the plan of what to do, the progress, and the writer.
 
-The plan compares files on disk with the manifest, without reading any of them. The writer commits items and
-documents in few commits and in the right order.
+The plan compares files on disk with the manifest; it hashes those whose state has changed. The writer commits
+items and documents in few commits and in the right order.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import SourceFile
     from vrag.index.collection import Collection
+    from vrag.index.content_stamps import ContentStamps
     from vrag.types import Document, Item
 
 
@@ -48,7 +49,7 @@ class IndexPlan:
     todo: tuple[Path | SourceFile, ...]
     """Files that are new, have changed, were begun, or are to be tried again."""
     unchanged: int
-    """Files found that need nothing: same size and modification time as in the manifest."""
+    """Files found that need nothing: their content is that in the manifest."""
     skipped: tuple[Skipped, ...]
     """Paths that are no files to convert, with reasons."""
 
@@ -81,6 +82,7 @@ def make_plan(
     paths: Sequence[str | Path],
     known: Mapping[str, Known],
     own: Path,
+    stamps: ContentStamps,
     *,
     retry_failed: bool,
     force_read: bool = False,
@@ -102,7 +104,8 @@ def make_plan(
         else:
             name = os.fspath(path)
             found.append(name)
-            if force_read or not is_done(path, _document(known, name), retry_failed=retry_failed):
+            document = _document(known, name)
+            if force_read or not is_done(path, document, stamps, retry_failed=retry_failed):
                 todo[name] = path
     unchanged = len(found) - len(todo)
     for name, entry in known.items():
@@ -113,14 +116,18 @@ def make_plan(
 
 
 def plan_sources(
-    sources: Sequence[Path | SourceFile], known: Mapping[str, Known], *, retry_failed: bool
+    sources: Sequence[Path | SourceFile],
+    known: Mapping[str, Known],
+    stamps: ContentStamps,
+    *,
+    retry_failed: bool,
 ) -> IndexPlan:
     """Compare absolute paths of files, and contents that have no file, with the manifest."""
     found = [os.fspath(source if isinstance(source, Path) else source.path) for source in sources]
     todo = [
         source
         for source, path in zip(sources, found, strict=True)
-        if not is_done(source, _document(known, path), retry_failed=retry_failed)
+        if not is_done(source, _document(known, path), stamps, retry_failed=retry_failed)
     ]
     return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
 
@@ -129,8 +136,13 @@ def _document(known: Mapping[str, Known], path: str) -> Document | None:
     return known[path].document if path in known else None
 
 
-def is_done(source: Path | SourceFile, document: Document | None, *, retry_failed: bool) -> bool:
-    """Return whether the manifest is complete for a file, or for a content without one."""
+def is_done(
+    source: Path | SourceFile, document: Document | None, stamps: ContentStamps, *, retry_failed: bool
+) -> bool:
+    """Return whether the manifest is complete for a file, or for a content without one.
+
+    A file of the same size and modification time is hashed where the rest of its state has changed.
+    """
     if document is None:
         return False
     match document.status:
@@ -139,13 +151,13 @@ def is_done(source: Path | SourceFile, document: Document | None, *, retry_faile
         case DocumentStatus.FAILED | DocumentStatus.PARTIAL if retry_failed:
             return False
         case _ if isinstance(source, Path):
-            return is_unchanged(source, document)
+            return stamps.is_unchanged(source, document)
         case _:
             return source.document == document.id
 
 
-def is_unchanged(path: Path, document: Document) -> bool:
-    """Check whether size and modification time are those of the manifest."""
+def has_same_time(path: Path, document: Document) -> bool:
+    """Check whether size and modification time are those of the manifest, of a file that only vrag writes."""
     try:
         now = path.stat()
     except OSError:

@@ -169,6 +169,14 @@ class SourceDrawing:
         return source.data
 
 
+def lies_in(path: str, folder: Path) -> bool:
+    """Return whether a path in the manifest belongs to a file in this folder, whatever links lead there."""
+    parent, name = os.path.split(path)
+    if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
+        return False
+    return parent == os.fspath(folder) or os.path.realpath(parent) == os.path.realpath(folder)
+
+
 def with_kept_copies(documents: Iterable[Document], directory: Path) -> tuple[Document, ...]:
     """Return documents sorted by path, followed by the uploaded ones where their copies lie in `directory`.
 

@@ -463,6 +463,7 @@ class SearchClient:
             rank=rank,
             document=entry.document or "",
             document_name=entry.document_name or name,
+            shown_name=entry.shown_name or "",
             ordinal=entry.page or page,
             kind=_KINDS[entry.type],
             row=row,

@@ -87,6 +87,9 @@ class _FoundEntry(BaseModel):
     )
     document: _Name | None = Field(default=None, description="Id of its document.")
     document_name: _Name | None = Field(default=None, description="File name of its document.")
+    shown_name: _Name | None = Field(
+        default=None, description="Path of its document in the collection, as citations show it."
+    )
     page: int | None = Field(default=None, ge=1, description="Position in its document, from 1.")
     url: _Name | None = Field(
         default=None, description="Where the server has its content, relative to the server."
@@ -181,7 +184,10 @@ class ItemInfo(BaseModel):
 
     id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
     document: _Name = Field(description="Id of its document.")
-    document_name: _Name
+    document_name: _Name = Field(description="File name of its document.")
+    shown_name: _Name = Field(
+        default="", description="Path of its document in the collection, as citations show it."
+    )
     kind: Literal["page", "clip", "passage"]
     page: int = Field(ge=1, description="Position in its document, from 1.")
     uid: _Name = ""
@@ -210,6 +216,7 @@ class ItemInfo(BaseModel):
             id=item.id,
             document=item.document,
             document_name=item.document_name,
+            shown_name=item.shown_name,
             kind=item.kind.value,
             page=item.ordinal,
             uid=item.uid,
@@ -241,6 +248,7 @@ class ItemInfo(BaseModel):
             id=self.id,
             document=self.document,
             document_name=self.document_name,
+            shown_name=self.shown_name,
             kind=ItemKind(self.kind),
             ordinal=self.page,
             text=self.text,

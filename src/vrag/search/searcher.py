@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size, View
+    from vrag.index.document_names import DocumentNames
     from vrag.types import Hit, Item, Query
 
 MAX_TOP_K = 1000
@@ -246,6 +247,27 @@ class StoredPictures(ForwardedItems):
 
     def part(self, id: str, view: View) -> None:
         """Draw nothing."""
+
+
+class NamedItems(ForwardedItems):
+    """A `Searcher` whose items and hits have the names of their documents for people."""
+
+    def __init__(self, searcher: Searcher, names: DocumentNames) -> None:
+        self._searcher = self._items = searcher
+        self._names = names
+
+    @property
+    def version(self) -> str:
+        """The version of the searcher that is asked."""
+        return self._searcher.version
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Return the hits of the searcher."""
+        return [self._names.named_hits(hits) for hits in self._searcher.search(queries, top_k)]
+
+    def item(self, id: str) -> Item:
+        """Return an item of the searcher."""
+        return self._names.named(self._searcher.item(id))
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:

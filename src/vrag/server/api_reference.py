@@ -23,11 +23,12 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from markdown_it import MarkdownIt
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from vrag.render.markup import environment, package_text
 from vrag.render.text_format import printable
 from vrag.server.http.errors import responses
+from vrag.server.http.root_path import root_path_of
 from vrag.server.page_files import PageFile
 
 _STYLE = ("vrag.server", "api_reference.css")
@@ -125,12 +126,20 @@ class DescribedSchema:
 
 
 def reference_routes(openapi: Callable[[], dict[str, Any]]) -> APIRouter:
-    """Build `/docs` of an application, whose OpenAPI document `openapi` returns."""
+    """Build `/openapi.json` and `/docs` of an application, whose OpenAPI document `openapi` returns."""
     router = APIRouter(include_in_schema=False)
+
+    def described(request: Request) -> dict[str, Any]:
+        root_path = root_path_of(request)
+        return openapi() | ({"servers": [{"url": root_path}]} if root_path else {})
+
+    @router.api_route("/openapi.json", methods=["GET", "HEAD"])
+    async def document(request: Request) -> Response:
+        return JSONResponse(described(request))
 
     @router.api_route("/docs", methods=["GET", "HEAD"])
     def reference(request: Request) -> Response:  # in a thread: it takes a moment
-        return _page_file(json.dumps(openapi())).response(request)
+        return _page_file(json.dumps(described(request))).response(request)
 
     return router
 
@@ -161,6 +170,9 @@ class Reference:
         self._schemas: dict[str, Any] = document["components"]["schemas"]
         self.secured = "securitySchemes" in document["components"]
         """True if routes need a token."""
+        servers = document.get("servers") or [{"url": ""}]
+        self.root_path: str = servers[0]["url"]
+        """The path below which the server is served; empty if there is none."""
         self._operations: list[tuple[str, str, dict[str, Any]]] = [
             (method.upper(), path, operation)
             for path, operations in document["paths"].items()

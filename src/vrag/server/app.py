@@ -34,6 +34,7 @@ from vrag.server.http.background import ItemThreadPool, Threads
 from vrag.server.http.compression import JsonCompression
 from vrag.server.http.errors import Responses, responses
 from vrag.server.http.roles import ROUTES
+from vrag.server.http.root_path import RootPathMiddleware
 from vrag.server.item_files import DetailedSearcher, ItemFiles, Naming, SearcherFiles, plain_name
 from vrag.server.items import item_routes
 from vrag.server.logs import RequestMiddleware, RunLines
@@ -110,6 +111,7 @@ def create_app(
         title="vrag",
         summary="Answers questions about documents by looking at them, searches them, and shows them.",
         version=__version__,
+        openapi_url=None,  # `reference_routes` serves it with the path of the server
         docs_url=None,  # these load scripts from elsewhere; see `api_reference`
         redoc_url=None,
         lifespan=lifespan,
@@ -129,7 +131,8 @@ def create_app(
     add_access_checks(app, options, metrics, sessions)
     app.add_middleware(AuditMiddleware, options=options, trail=trail)
     app.add_middleware(RequestMiddleware, metrics=metrics)
-    app.add_middleware(ErrorShape)  # the last added stands first
+    app.add_middleware(ErrorShape)
+    app.add_middleware(RootPathMiddleware, options=options, routes=app.router.routes)  # the last stands first
     return app
 
 

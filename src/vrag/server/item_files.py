@@ -272,6 +272,8 @@ def _entry(shown: DetailedHit) -> dict[str, Any]:
         "document_name": hit.document_name,
         "page": hit.ordinal,
     }
+    if hit.shown_name:
+        entry["shown_name"] = hit.shown_name
     if details.uid:
         entry["uid"] = details.uid
     match hit.kind:

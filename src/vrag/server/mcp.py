@@ -339,7 +339,7 @@ def _describe(item: Item) -> dict[str, Any]:
     heading = {"heading": item.heading} if item.heading else {}
     return {
         "item": item.id,
-        "document": item.document_name,
+        "document": item.title,
         "page" if item.kind is ItemKind.PAGE else "number": item.ordinal,
         "kind": item.kind,
         **heading,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -13,6 +14,10 @@ from vrag.server.http.audit_log import AuditLog
 from vrag.server.http.users import TokenFile
 
 MIB = 1024 * 1024
+_ROOT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*", re.ASCII)
+"""Parts of a path whose letters mean themselves in an address, none of which leads elsewhere."""
+_MAX_ROOT_PATH = 200
+"""Characters of a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +41,11 @@ class ServerOptions:
     """Origins of other sites whose pages may use the server, with the token and never with a cookie. See
     `checked_origins`."""
     proxies: frozenset[str] = frozenset()
-    """Addresses of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are believed. See
-    `checked_proxies`."""
+    """Addresses of trusted proxies, whose X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Prefix are
+    believed. See `checked_proxies`."""
+    root_path: str = ""
+    """The path below which a proxy serves the server, if it does not say so itself: `/docs`. See
+    `checked_root_path`."""
 
     secure_cookie: bool = False
     """True if the session cookie is always marked Secure. Where the server sees that a request came by https,
@@ -180,3 +188,20 @@ def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
         return frozenset(str(ipaddress.ip_address(address.strip())) for address in addresses)
     except ValueError as error:
         raise SettingsError("--proxy takes an address.", "For example 10.0.0.2, without port.") from error
+
+
+def checked_root_path(path: str) -> str:
+    """Normalize the path below which a proxy serves the server; empty for the root.
+
+    Raises `SettingsError` if it is not a path of letters, digits and `-._~`.
+
+    >>> checked_root_path("/docs/"), checked_root_path("/")
+    ('/docs', '')
+    """
+    plain = path.removesuffix("/")
+    if len(plain) > _MAX_ROOT_PATH or _ROOT_PATH.fullmatch(plain) is None:
+        raise SettingsError(
+            f"{path[:_MAX_ROOT_PATH]!r} is not a path below which the server can be served.",
+            "Write it as /docs or /tools/docs: letters, digits and - . _ ~ between single slashes.",
+        )
+    return plain

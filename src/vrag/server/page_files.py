@@ -1,10 +1,11 @@
 """The files of the web page, joined and compressed when the server starts, and their routes.
 
 A browser loads the shell, a style sheet, a script that runs before the first paint, and one with the modules
-of the first page; others follow when they are needed. Their addresses hold a hash of all of them:
-`/static/HASH/app.js`. So a browser may keep them for ever, and never mixes files of two versions: the shell,
-which it asks for each time, names those of the server that answers. A shell of a former version asks for
-files that are gone, and says that the page is to be loaded again.
+of the first page; others follow when they are needed. Their addresses hold a hash of all of them,
+`static/HASH/app.js`, and are relative to the shell, so that the page works below any path. So a browser may
+keep them for ever, and never mixes files of two versions: the shell, which it asks for each time, names those
+of the server that answers. A shell of a former version asks for files that are gone, and says that the page
+is to be loaded again.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _ASK_EACH_TIME = "no-cache"
 _KEEP_NEVER = "no-store"
 _KEEP_A_DAY = "public, max-age=86400"
 _KEEP = "public, max-age=31536000, immutable"
-_STYLES = re.compile(r'(?: *<link rel="stylesheet" href="/static/css/[\w-]+\.css">\n)+')
-_SCRIPTS = re.compile(r'(?: *<script src="/static/js/[\w-]+\.js"></script>\n)+')
-_ENTRY = re.compile(r' *<script type="module" src="/static/js/[\w-]+\.js"></script>\n')
+_STYLES = re.compile(r'(?: *<link rel="stylesheet" href="static/css/[\w-]+\.css">\n)+')
+_SCRIPTS = re.compile(r'(?: *<script src="static/js/[\w-]+\.js"></script>\n)+')
+_ENTRY = re.compile(r' *<script type="module" src="static/js/[\w-]+\.js"></script>\n')
 _VERSION = "{version}"
 _NEEDED = ' data-token="needed"'
-_PATH = re.compile(r'"/static/([^"]+)"')
+_PATH = re.compile(r'"static/([^"]+)"')
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Path, time of the last change and length of each source file."""
@@ -155,7 +156,7 @@ def _name_joined(shell: str, pattern: re.Pattern[str], name: str) -> tuple[str, 
     if len(found) != 1:
         raise PageModuleError(f"index.html must name the files that become {name} in one place.")
     first = found[0][0].splitlines(keepends=True)[0]
-    named = _PATH.sub(f'"/static/{_VERSION}/{name}"', first)
+    named = _PATH.sub(f'"static/{_VERSION}/{name}"', first)
     return shell.replace(found[0][0], named), _PATH.findall(found[0][0])
 
 

@@ -71,7 +71,7 @@ class EventLog:
             label=label,
             node=node,
             item=item.id,
-            document=item.document_name,
+            document=item.title,
             page=item.ordinal,
             seconds=picture.seconds,
             region=view.region.as_tuple(),
@@ -87,7 +87,7 @@ class EventLog:
     def add_passage(self, item: Item, *, label: str = "", node: str | None = None) -> PassageShown:
         """Add the event of a passage."""
         return self.add(
-            PassageShown, item=item.id, document=item.document_name, page=item.ordinal, label=label, node=node
+            PassageShown, item=item.id, document=item.title, page=item.ordinal, label=label, node=node
         )
 
     def save_message(self, message: Message) -> str:

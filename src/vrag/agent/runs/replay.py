@@ -8,7 +8,7 @@ the collection, the environment or this code.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +26,7 @@ from vrag.agent.events import (
     ModelCalled,
     ModelFailed,
     ModelRetried,
+    PassageShown,
     RunFailed,
     RunSettings,
     RunStarted,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.evidence import BoxSides
     from vrag.reading.text_reader import TextReader
-    from vrag.types import Hit, Query
+    from vrag.types import Hit, Item, Query
 
 _Part: TypeAlias = Delta | Retry | Reply | ContextShortened
 _PagePart: TypeAlias = "tuple[str, BoxSides]"
@@ -227,7 +228,11 @@ def replay(
     parts = _recorded_parts(run.events)
     _check_sources(run, parts, searcher)
     environment = Environment(
-        _RecordedParts(searcher, parts), profile, settings.environment, tools, text_reader
+        _RecordedItems(searcher, parts, _recorded_names(run.events)),
+        profile,
+        settings.environment,
+        tools,
+        text_reader,
     )
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(
@@ -242,16 +247,18 @@ def replay(
     return agent.stream(run.read_question(), run_id=run.id)
 
 
-class _RecordedParts(ForwardedItems):
-    """A `Searcher` that draws from source files what the run drew from them, and nothing else.
+class _RecordedItems(ForwardedItems):
+    """A `Searcher` whose items have the names that they had in the run.
 
-    Runs that were recorded before parts were drawn from files, or while a file was gone, were shown the
-    stored pictures.
+    It draws from source files what the run drew from them, and nothing else. Runs that were recorded before
+    parts were drawn from files, or while a file was gone, were shown the stored pictures.
     """
 
-    def __init__(self, searcher: Searcher, parts: Collection[_PagePart]) -> None:
+    def __init__(self, searcher: Searcher, parts: Collection[_PagePart], names: Mapping[str, str]) -> None:
+        """`names` are those of documents, by the ids of their items."""
         self._searcher = self._items = searcher
         self._parts = parts
+        self._names = names
 
     @property
     def version(self) -> str:
@@ -260,9 +267,21 @@ class _RecordedParts(ForwardedItems):
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         return self._searcher.search(queries, top_k)
 
+    def item(self, id: str) -> Item:
+        item = self._searcher.item(id)
+        return replace(item, shown_name=self._names.get(id, ""))
+
     def part(self, id: str, view: View) -> Image | None:
         box = view.convert(view.region, Space.UNIT).as_tuple()
         return self._searcher.part(id, view) if (id, box) in self._parts else None
+
+
+def _recorded_names(events: Sequence[Event]) -> dict[str, str]:
+    """Return the names of the documents of all items that a run was shown or cites."""
+    shown = [event for event in events if isinstance(event, ImageShown | PassageShown)]
+    answers = [event for event in events if isinstance(event, AnswerGiven | AnswerCited)]
+    evidence = [entry for event in answers for entry in event.evidence]
+    return {entry.item: entry.document for entry in (*shown, *evidence)}
 
 
 def _recorded_parts(events: Sequence[Event]) -> frozenset[_PagePart]:

@@ -74,7 +74,7 @@ def add(
     engine: IndexEngine = typer.Option(IndexEngine.LOCAL, help="Index on this machine or on a Ray cluster."),
     retry_failed: opt.RetryFailedOption = False,
     force_read: bool = typer.Option(
-        False, "--force-read", help="Read files even if their size and modification time have not changed."
+        False, "--force-read", help="Read files even if their size, times and inode have not changed."
     ),
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,

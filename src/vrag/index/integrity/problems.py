@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.atomic_io import write_whole
 from vrag.index.array_cache import find_damaged_file, is_unfinished_cache
+from vrag.index.content_stamps import STAMPS_FILE
 from vrag.index.integrity.checksums import flip_back
 from vrag.index.integrity.sealed_json import SEALED, Seal, check_seal, is_sealed, seal_json
 from vrag.index.location import COPIES, FILE_NAME
@@ -166,6 +167,8 @@ def check_caches(cache_dir: Path) -> Iterator[VerifyProblem]:
         if path.name == _QUESTIONS:
             broken = (each for each in sorted(path.glob("*.json")) if _state(each, ()) is Seal.BROKEN)
             found = next(broken, None)
+        elif path.name == STAMPS_FILE:
+            found = path if _state(path, ()) is Seal.BROKEN else None
         elif path.is_dir() and path.name != _LINKS and not is_unfinished_cache(path.name):
             found = find_damaged_file(path)
         else:

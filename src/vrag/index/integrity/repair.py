@@ -122,8 +122,11 @@ class Repair:
                 record_present(state.directory)
         for problem in self._found.problems:
             if problem.file.startswith("cache/"):
-                folder = self._found.home / "cache" / problem.file.split("/")[1]
-                shutil.rmtree(folder, ignore_errors=True)
+                entry = self._found.home / "cache" / problem.file.split("/")[1]
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink(missing_ok=True)
 
     def _rebuild(self, state: TableState) -> None:
         """Write a table anew from its rows that can be read."""

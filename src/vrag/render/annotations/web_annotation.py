@@ -99,10 +99,10 @@ def _target(source: Json, selectors: Sequence[Json]) -> Json:
 
 
 def _source(evidence: Evidence, is_hash: Callable[[str], bool]) -> Json:
-    """Return the document: by the hash of its bytes, or by its file name as a relative reference."""
+    """Return the document: by the hash of its bytes, or by its path as a relative reference."""
     media_type, _ = mimetypes.guess_type(evidence.document)
     hashed = is_hash(evidence.document_id)
-    name = quote(evidence.document.encode("utf-8", "replace"), safe="")
+    name = quote(evidence.document.encode("utf-8", "replace"), safe="/")
     source: Json = {"id": f"urn:sha256:{evidence.document_id}" if hashed else f"./{name}"}
     if media_type:
         source |= {"type": _TYPES.get(media_type.split("/")[0], "Text"), "format": media_type}

@@ -37,12 +37,13 @@ from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_live, add_sources
+from vrag.index.document_names import relative_folders
 from vrag.index.embed_items import Made, Producer
 from vrag.index.maintenance import compact, remove, settle
 from vrag.index.manifest import Known, read_manifest
+from vrag.index.source_file import lies_in
 from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector
-from vrag.server.collections.folders import relative_folders
 from vrag.server.collections.jobs import WAITING, JobJournal, JobState, UploadJob, UploadJobInfo
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
@@ -407,7 +408,7 @@ class IndexWorker:
         with self._wake:
             self._waiting = [job for job in self._waiting if job not in jobs]
         files = {*(Path(row.path) for row in rows), *(job.path for job in jobs)}
-        paths = {path for path in files if uploads.lies_in(os.fspath(path), self.folder)}
+        paths = {path for path in files if lies_in(os.fspath(path), self.folder)}
         hidden = uploads.hide_files(paths - self._queued_paths())  # what replaces a document stays
         try:
             if rows:
@@ -463,7 +464,7 @@ class IndexWorker:
         uploads.clear_parts(self.folder)
         present = {path.name: path for path in uploads.uploaded_files(self.folder)}
         rows = self.open_collection.collection.documents() if self.folder.is_dir() else []
-        own = {row.name: row for row in rows if uploads.lies_in(row.path, self.folder)}
+        own = {row.name: row for row in rows if lies_in(row.path, self.folder)}
         uploads.clear_replaced(
             self.folder, {name for name, row in own.items() if uploads.is_done(self.folder / name, row)}
         )

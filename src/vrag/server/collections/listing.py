@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrag.index.collection import Collection
+from vrag.index.document_names import relative_folders
 from vrag.index.manifest import Known, read_manifest
+from vrag.index.source_file import lies_in
 from vrag.index.tables.table import literal
 from vrag.server.collections.files import kind_of
-from vrag.server.collections.folders import relative_folders
 from vrag.server.collections.jobs import UploadJob
 from vrag.server.collections.registry import DocumentInfo, OpenCollection
-from vrag.server.collections.uploads import lies_in, uploads_of
+from vrag.server.collections.uploads import uploads_of
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 

@@ -18,6 +18,7 @@ from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool, wait_for_client
 from vrag.server.http.errors import Refusal, responses
 from vrag.server.http.roles import missing_role
+from vrag.server.http.root_path import own_address
 from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 
@@ -203,7 +204,7 @@ def collection_routes(  # noqa: C901, PLR0915 - one per route
             request.state.audit.note(action=AuditAction.REPLACE)
         job = await service.upload(name, filename, request.stream(), length)
         request.state.audit.note(file=job.file, document=job.document, job=job.id)
-        response.headers["Location"] = f"/jobs/{job.id}"
+        response.headers["Location"] = own_address(request, f"/jobs/{job.id}")
         return job
 
     @router.get("/collections/{name}/jobs", summary="Uploads of a collection", responses=responses(404, 409))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from vrag.atomic_io import make_directory, replace_file, sync
-from vrag.index.manifest import is_unchanged
+from vrag.index.manifest import has_same_time
 from vrag.index.source_file import KEPT_COPIES
 from vrag.server.collections.files import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.collections.registry import OpenCollection
@@ -72,14 +72,6 @@ def uploads_of(open_collection: OpenCollection) -> Path:
     return open_collection.collection.directory / KEPT_COPIES
 
 
-def lies_in(path: str, folder: Path) -> bool:
-    """Return whether a path in the manifest belongs to a file in this folder, whatever links lead there."""
-    parent, name = os.path.split(path)
-    if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
-        return False
-    return parent == os.fspath(folder) or os.path.realpath(parent) == os.path.realpath(folder)
-
-
 def uploaded_files(folder: Path) -> list[Path]:
     """List the uploaded files in a folder, sorted."""
     try:
@@ -96,7 +88,7 @@ def uploaded_files(folder: Path) -> list[Path]:
 
 def is_done(path: Path, row: Document | None) -> bool:
     """Return whether the manifest has an uploaded file completely."""
-    return row is not None and row.status is not DocumentStatus.PENDING and is_unchanged(path, row)
+    return row is not None and row.status is not DocumentStatus.PENDING and has_same_time(path, row)
 
 
 def moved_files(
@@ -126,7 +118,7 @@ def withdraw(path: Path, row: Document | None) -> None:
     A document that it was to replace has its file again.
     """
     before = replaced_file(path)
-    if row is not None and row.status.served and is_unchanged(before, row):
+    if row is not None and row.status.served and has_same_time(before, row):
         before.replace(path)
     else:
         path.unlink(missing_ok=True)

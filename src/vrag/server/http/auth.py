@@ -383,7 +383,7 @@ def begin_session(
     response.set_cookie(
         _cookie_name(scope),
         id,
-        path="/",
+        path=None,  # that of the server as the browser sees it: others may be below other paths of the host
         secure=_is_secure(scope, options),
         httponly=True,
         samesite="strict",
@@ -448,9 +448,11 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         if digest is not None:
             sessions.close(digest)
         response = Response(status_code=204)
-        response.delete_cookie(
+        response.set_cookie(
             _cookie_name(request.scope),
-            path="/",
+            max_age=0,
+            expires=0,
+            path=None,
             secure=_is_secure(request.scope, options),
             httponly=True,
             samesite="strict",

@@ -77,26 +77,32 @@ class Peer:
     """The whole address."""
 
 
+def peer_is_proxy(scope: Scope, proxies: frozenset[str]) -> bool:
+    """Return whether a request comes from a trusted proxy directly, whose headers are believed."""
+    return _normalized((scope.get("client") or ("", 0))[0]) in proxies
+
+
+def _normalized(address: str) -> str:
+    with contextlib.suppress(ValueError):
+        parsed = ipaddress.ip_address(address.strip())
+        return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+    return address
+
+
 def peer_of(scope: Scope, proxies: frozenset[str] = frozenset()) -> Peer:
     """Find where a request comes from, past the trusted proxies; others' headers are not believed."""
-
-    def normalized(address: str) -> str:
-        with contextlib.suppress(ValueError):
-            parsed = ipaddress.ip_address(address.strip())
-            return str(getattr(parsed, "ipv4_mapped", None) or parsed)
-        return address
 
     def forwarded_values(wanted: bytes) -> list[str]:
         """Return the values of a header that may come several times, each with several values."""
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
         return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
-    address = normalized((scope.get("client") or ("", 0))[0])
+    address = _normalized((scope.get("client") or ("", 0))[0])
     scheme: str = scope.get("scheme", "http")
     if address in proxies:
         scheme = (forwarded_values(b"x-forwarded-proto") or [scheme])[-1].casefold()
         for hop in reversed(forwarded_values(b"x-forwarded-for")[-32:]):  # limits the work for one header
-            address = normalized(hop)
+            address = _normalized(hop)
             if address not in proxies:
                 break
     forwarded = any(name in {b"forwarded", b"x-forwarded-for", b"x-real-ip"} for name, _ in scope["headers"])

@@ -18,6 +18,7 @@ from vrag.render.exports import Download, export_of, report_document
 from vrag.render.markup import POLICY
 from vrag.server.http.errors import Refusal, Responses, responses
 from vrag.server.http.roles import missing_role
+from vrag.server.http.root_path import own_address
 from vrag.server.http.users import UserRole
 from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
@@ -59,7 +60,7 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
         request.state.audit.note(collection=question.collection, question=question.question)
         summary = await runs_of(request).start(question)
         request.state.audit.note(run=summary.id)
-        response.headers["Location"] = f"/runs/{summary.id}"
+        response.headers["Location"] = own_address(request, f"/runs/{summary.id}")
         return summary
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(503, 504))

@@ -1,5 +1,11 @@
 /** The server, as the page sees it: JSON over fetch, uploads with progress, runs as streams of events. */
 
+/**
+ * The address of a path of the server: relative to the page, which a proxy may serve below a path of its own.
+ * @param {string} path
+ */
+const addressOf = (path) => path.replace(/^\//, "");
+
 /** A request that was refused or never arrived. `status` is 0 when the server could not be reached. */
 export class Problem extends Error {
   /**
@@ -63,7 +69,7 @@ export async function postLines(path, body, { line, signal }) {
 export function put(path, blob, { progress, signal } = {}) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("PUT", path);
+    request.open("PUT", addressOf(path));
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.upload.addEventListener("progress", (event) => progress?.(event.loaded, event.total));
     request.addEventListener("load", () => {
@@ -121,7 +127,7 @@ async function json(path, init) {
 async function request(path, init) {
   let response;
   try {
-    response = await (taken(path, init) ?? fetch(path, { credentials: "same-origin", ...init }));
+    response = await (taken(path, init) ?? fetch(addressOf(path), { credentials: "same-origin", ...init }));
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw away();
@@ -194,7 +200,7 @@ export function follow(id, { after = -1, event, drawing, end, found, lost }) {
     clearTimeout(timer);
   };
   const open = () => {
-    source = new EventSource(`/runs/${encodeURIComponent(id)}/events?after=${seen}`);
+    source = new EventSource(`runs/${encodeURIComponent(id)}/events?after=${seen}`);
     source.onmessage = (message) => {
       pause = FIRST_PAUSE;
       const record = JSON.parse(message.data);

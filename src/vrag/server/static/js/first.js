@@ -16,7 +16,7 @@
     root.dataset.sidebar = room && localStorage.getItem("vrag.rail") !== "closed" ? "open" : "closed";
     if (/^(#\/?)?$/.test(location.hash)) root.dataset.first = "";
   }
-  const ahead = new Map(["/session", ...(before === "page" ? ["/options", "/runs?limit=100&asker=people"] : [])].map((path) => [path, fetch(path)]));
+  const ahead = new Map(["/session", ...(before === "page" ? ["/options", "/runs?limit=100&asker=people"] : [])].map((path) => [path, fetch(path.slice(1))]));
   for (const answer of ahead.values()) answer.catch(() => {}); // told to the one who takes it
   Object.assign(window, { vragAhead: ahead });
   addEventListener("input", ({ target }) => {

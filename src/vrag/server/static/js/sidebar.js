@@ -70,7 +70,7 @@ export function buildSidebar(sidebar, { runs, offer }) {
   identify();
   replace(
     sidebar,
-    h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand", title: `vrag ${offer().version}` }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide past questions", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
+    h("div", { class: "sidebar-brand" }, h("a", { href: "#/", class: "brand", title: `vrag ${offer().version}` }, h("img", { src: "static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("sidebar", "Hide past questions", { id: "sidebar-close", on: { click: () => openSidebar(false) } })),
     h("div", { class: "sidebar-links" }, links.ask, links.documents),
     h("div", { class: "sidebar-search" }, h("div", { class: "sidebar-field" }, icon("search"), search), filter),
     filters,

@@ -37,7 +37,7 @@ export function showSignIn(root, { signedIn, expired = false, hasUsers = false }
     h(
       "section",
       { class: "sign-in", id: "sign-in" },
-      h("img", { src: "/static/icon.svg", alt: "", width: 44, height: 44 }),
+      h("img", { src: "static/icon.svg", alt: "", width: 44, height: 44 }),
       h("h1", { text: expired ? "You were signed out" : "Sign in" }),
       h("p", { class: "soft", text: expired ? "The session ended. Enter the token again; your draft is still here." : hasUsers ? "Enter your token." : "This server requires a token." }),
       h("form", { on: { submit } }, h("input", { autocomplete: "username", value: "vrag", hidden: true }), h("label", { class: "field" }, "Token", input), problem, button),

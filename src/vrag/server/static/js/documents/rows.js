@@ -60,7 +60,7 @@ export function folderRow({ name, path, documents }, open) {
 /** @param {DocumentInfo} one A small picture of its first page; a sign where there is none. */
 function thumbnail(one) {
   if (one.first === null) return h("span", { class: "held-thumb" }, icon(kindOf(one.name)));
-  const src = `/items/${encodeURIComponent(one.first)}/image?max_pixels=${THUMBNAIL_PIXELS}`;
+  const src = `items/${encodeURIComponent(one.first)}/image?max_pixels=${THUMBNAIL_PIXELS}`;
   const image = /** @type {HTMLImageElement} */ (h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
   let tries = 0;
   image.addEventListener("error", () => {

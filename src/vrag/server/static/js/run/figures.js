@@ -12,10 +12,10 @@ const THUMB_PIXELS = 40_000;
 const WHOLE = 0.995;
 
 /** Address of a picture that lies with a run. @param {string} run @param {string} sha256 */
-export const fileUrl = (run, sha256) => `/runs/${encodeURIComponent(run)}/files/${encodeURIComponent(sha256)}.jpg`;
+export const fileUrl = (run, sha256) => `runs/${encodeURIComponent(run)}/files/${encodeURIComponent(sha256)}.jpg`;
 
 /** Address of the picture of an item. @param {string} item @param {number} [pixels] At most. */
-export const itemUrl = (item, pixels = THUMB_PIXELS) => `/items/${encodeURIComponent(item)}/image?max_pixels=${pixels}`;
+export const itemUrl = (item, pixels = THUMB_PIXELS) => `items/${encodeURIComponent(item)}/image?max_pixels=${pixels}`;
 
 /** True if a box is as good as its whole page. @param {Sides | null} box */
 export const isWhole = (box) => box === null || Math.min(box[2] - box[0], box[3] - box[1]) >= WHOLE;

@@ -252,6 +252,6 @@ function quoted(now) {
 
 /** @param {string} run */
 function exportMenu(run) {
-  const links = FORMATS.map(([format, name]) => h("li", h("a", { href: `/runs/${encodeURIComponent(run)}/export?format=${format}`, download: "", dataset: { format } }, name)));
+  const links = FORMATS.map(([format, name]) => h("li", h("a", { href: `runs/${encodeURIComponent(run)}/export?format=${format}`, download: "", dataset: { format } }, name)));
   return linkMenu({}, h("summary", { class: "button quiet" }, icon("download"), "Export"), h("ul", links));
 }

@@ -54,7 +54,7 @@ export function showSetup(root, { offer, reload }) {
         h("section", { "aria-labelledby": "setup-defaults-title" }, h("h2", { id: "setup-defaults-title", text: "New questions" }), h("p", { class: "soft size-2", text: "New questions in this browser begin with these options. You can change them for each question." }), defaults),
         h("section", { "aria-labelledby": "setup-now-title" }, h("h2", { id: "setup-now-title", text: "What runs now" }), now),
         state.admin && h("section", { "aria-labelledby": "setup-retention-title" }, h("h2", { id: "setup-retention-title", text: "Past questions" }), retentionForm()),
-        h("p", { class: "soft size-2" }, "Programs can use this server too: ", h("a", { href: "/docs", text: "HTTP interface" }), "."),
+        h("p", { class: "soft size-2" }, "Programs can use this server too: ", h("a", { href: "docs", text: "HTTP interface" }), "."),
       ),
     );
     show(state);

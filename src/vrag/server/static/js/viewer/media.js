@@ -15,7 +15,7 @@ const WHOLE = 0.8;
  * @returns {HTMLElement}
  */
 export function clipElement(info, seconds = info.clip.start) {
-  const url = `/items/${encodeURIComponent(info.id)}/clip`;
+  const url = `items/${encodeURIComponent(info.id)}/clip`;
   const name = `${info.document_name}, from ${moment(info.clip.start)} to ${moment(info.clip.end)}`;
   const video = /** @type {HTMLVideoElement} */ (h("video", { controls: true, preload: "metadata", src: url, "aria-label": name }));
   const element = h("div", { class: "clip-shown" }, video, h("p", { class: "soft size-2", text: `From ${moment(seconds)}. The clip is ${moment(info.clip.start)}–${moment(info.clip.end)} of the video.` }));

@@ -23,7 +23,7 @@ const AS_STORED = 0.6;
 export function pictureFor({ id, width = 0, height = 0 }, pixels) {
   const level = SMALLER.findIndex((most) => most >= pixels && most < AS_STORED * width * height);
   if (level >= 0) return { level, url: itemUrl(id, SMALLER[level]) };
-  return { level: SMALLER.length, url: `/items/${encodeURIComponent(id)}/image` };
+  return { level: SMALLER.length, url: `items/${encodeURIComponent(id)}/image` };
 }
 
 /** The picture of an item with what lies on it. Its size is set from outside. */

@@ -179,7 +179,7 @@ class Viewer {
     this.strip.hidden = document.parts.length < 2;
     this.#layStrip();
     this.field.show(document.parts, document.known);
-    const file = `/documents/${encodeURIComponent(document.id)}/file`;
+    const file = `documents/${encodeURIComponent(document.id)}/file`;
     this.download.setAttribute("href", file);
     this.ask.setAttribute("href", `#/?${new URLSearchParams({ documents: document.id })}`);
     this.original.hidden = !document.known || !/\.pdf$/i.test(document.name);
@@ -250,7 +250,7 @@ class Viewer {
     this.#index = index;
     this.field.mark(index);
     this.thumbs.mark(index);
-    this.original.setAttribute("href", `/documents/${encodeURIComponent(id)}/file#page=${part.ordinal}`);
+    this.original.setAttribute("href", `documents/${encodeURIComponent(id)}/file#page=${part.ordinal}`);
     const label = `Open the original at page ${part.ordinal}`;
     this.original.title = label;
     this.original.setAttribute("aria-label", label);

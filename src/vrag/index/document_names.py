@@ -1,0 +1,207 @@
+"""The names of documents for people: the paths of their files, as citations and lists show them.
+
+A name is the path below the folder that a question is asked about. If it is asked about the whole collection,
+it is the path below the innermost folder that holds all of its files. Of several files with the same content,
+the one that was asked about is named, and of those one that is still there. So no two documents have the same
+name, and a file that was renamed has its new one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag.index.maintenance import absolute_paths, is_below, is_present
+from vrag.index.source_file import KEPT_COPIES, lies_in
+from vrag.types import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from vrag.index.collection import Collection
+    from vrag.types import Document, Hit, Item
+
+FOLDER_SIGN = "／"
+"""Stands for the slashes in the name of a file that was uploaded with its folder (`safe_name`)."""
+
+
+class _NamedFile(NamedTuple):
+    document: Document
+    name: str
+
+
+class _CollectionNames(NamedTuple):
+    """The names of the documents of one version of a collection."""
+
+    version: int
+    """Of the table of files."""
+    files: dict[str, list[_NamedFile]]
+    """The files of each document, by its id, sorted by path."""
+    names: frozenset[str]
+
+    @classmethod
+    def read(cls, collection: Collection, folders: Sequence[str]) -> _CollectionNames:
+        """Name the files in these absolute folders, or all files if there are none."""
+        version = collection.file_table.version
+        documents = [document for document in collection.documents() if document.status.served]
+        if folders:
+            names = _names_below(folders, documents)
+        else:
+            names = _names_in_collection(documents, collection.directory / KEPT_COPIES)
+        files: defaultdict[str, list[_NamedFile]] = defaultdict(list)
+        for document in documents:
+            if document.path in names:
+                files[document.id].append(_NamedFile(document, names[document.path]))
+        return cls(version, dict(files), frozenset(names.values()))
+
+    def name_of(self, id: str) -> str | None:
+        files = self.files.get(id, [])
+        if len(files) > 1:
+            documents = [file.document for file in files]
+            files = [file for file in files if is_present(file.document, documents)] or files
+        return files[0].name if files else None
+
+
+class DocumentNames:
+    """The names of the documents of some collections. May be shared by threads; follows the collections.
+
+    Args:
+        collections: Returns the collections by their names.
+        paths: The files and folders that questions are asked about; all if there are none.
+    """
+
+    def __init__(
+        self, collections: Callable[[], Mapping[str, Collection]], paths: Sequence[str | Path] = ()
+    ) -> None:
+        self._collections = collections
+        self._folders = tuple(dict.fromkeys(folder for path in paths for folder in absolute_paths(path)))
+        self._known: dict[tuple[str, tuple[str, ...]], _CollectionNames] = {}
+        """By the address of the collection, and the folders."""
+
+    def name_of(self, id: str) -> str | None:
+        """Return the name of a document by its id; None for a document that no collection has.
+
+        Where several collections have files of one name, the name of the collection comes first.
+        """
+        collections = self._collections()
+        for folders in dict.fromkeys([self._folders, ()]):
+            for title, collection in collections.items():
+                name = self._read(collection, folders).name_of(id)
+                if name is not None:
+                    others = (each for each in collections.values() if each is not collection)
+                    is_shared = any(name in self._read(other, folders).names for other in others)
+                    return f"{title}/{name}" if is_shared else name
+        return None
+
+    def named(self, item: Item) -> Item:
+        """Return an item with the name of its document."""
+        name = self.name_of(item.document)
+        return item if name is None else replace(item, shown_name=name)
+
+    def named_hits(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return hits with the names of their documents."""
+        names = {id: self.name_of(id) for id in dict.fromkeys(hit.document for hit in hits)}
+        return [replace(hit, shown_name=names[hit.document] or hit.shown_name) for hit in hits]
+
+    def _read(self, collection: Collection, folders: tuple[str, ...]) -> _CollectionNames:
+        key = collection.address, folders
+        known = self._known.get(key)
+        if known is None or known.version != collection.file_table.version:
+            known = self._known[key] = _CollectionNames.read(collection, folders)
+        return known
+
+
+def _names_below(folders: Sequence[str], documents: Iterable[Document]) -> dict[str, str]:
+    """Return the names of files below some absolute folders, or of these files themselves, by path.
+
+    A name has more of the folders above it where two files would have the same one.
+    """
+    parts: dict[str, tuple[str, ...]] = {}
+    lengths: dict[str, int] = {}
+    for document in documents:
+        folder = min((folder for folder in folders if is_below(folder, document)), key=len, default=None)
+        if folder is not None:
+            parts[document.path] = PurePath(document.path).parts
+            lengths[document.path] = max(1, len(parts[document.path]) - len(PurePath(folder).parts))
+    while True:
+        names = {path: "/".join(parts[path][-length:]) for path, length in lengths.items()}
+        paths_by_name: defaultdict[str, list[str]] = defaultdict(list)
+        for path, name in names.items():
+            paths_by_name[name].append(path)
+        shared = [path for paths in paths_by_name.values() if len(paths) > 1 for path in paths]
+        longer = {path: lengths[path] + 1 for path in shared if lengths[path] < len(parts[path])}
+        if not longer:
+            return {path: _readable(name) for path, name in names.items()}
+        lengths |= longer
+
+
+def _names_in_collection(documents: Iterable[Document], uploads: Path) -> dict[str, str]:
+    """Return the names of all files of a collection, by path."""
+    files = list(documents)
+    folders = relative_folders((file.path for file in files if file.mtime_ns != ABSENT), uploads)
+    names: dict[str, str] = {}
+    for file in files:
+        own = file.name.split(FOLDER_SIGN)[-1] if lies_in(file.path, uploads) else file.name
+        names[file.path] = _readable("/".join(filter(None, [folders.get(file.path, ""), own])))
+    return names
+
+
+def _readable(name: str) -> str:
+    """Return a name as valid Unicode, whatever the bytes on disk are."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def relative_folders(paths: Iterable[str], uploads: Path) -> dict[str, str]:
+    """Return the folder of each file, by absolute path, with `/` between its parts and empty at the top.
+
+    A folder is relative to the innermost one that holds all files; if that is the root of the disk, each of
+    its branches begins with the innermost folder that holds all of the branch. Files in `uploads` have the
+    folder that is part of their name; one below `uploads` if another file of the name is there already.
+
+    >>> relative_folders(["/r/2023/a.pdf", "/r/2024/q1/a.pdf", "/r/b.pdf"], Path("/uploads"))
+    {'/r/2023/a.pdf': '2023', '/r/2024/q1/a.pdf': '2024/q1', '/r/b.pdf': ''}
+    """
+    uploaded: list[str] = []
+    others: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        if lies_in(path, uploads):
+            uploaded.append(path)
+        else:
+            others[path] = PurePath(path).parent.parts
+    folders = _below_common(others)
+    taken = {(folder, PurePath(path).name) for path, folder in folders.items()}
+    for path in uploaded:
+        name = PurePath(path).name
+        folder = tuple(name.split(FOLDER_SIGN)[:-1])
+        folders[path] = (uploads.name, *folder) if (folder, name) in taken else folder
+    return {path: "/".join(folder) for path, folder in folders.items()}
+
+
+def _below_common(folders: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Leave out what all folders begin with."""
+    distinct = set(folders.values())
+    common = _common(distinct)
+    if len(common) > 1 or common in distinct:
+        return {path: folder[len(common) :] for path, folder in folders.items()}
+    branches: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for folder in distinct:
+        branches[folder[len(common)]].add(folder)
+    starts = {name: _common(branch) for name, branch in branches.items()}
+    length = 1  # enough parts from the end for the branches to differ
+    while len({start[-length:] for start in starts.values()}) < len(starts):
+        length += 1
+    cuts = {name: max(len(start) - length, len(common)) for name, start in starts.items()}
+    return {path: folder[cuts[folder[len(common)]] :] for path, folder in folders.items()}
+
+
+def _common(folders: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the parts that all folders begin with."""
+    common: list[str] = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return tuple(common)
