@@ -18,9 +18,9 @@ from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router,
 
 from vrag.agent.events import ImageShown, RunStarted
 from vrag.errors import SettingsError
-from vrag.factory import models
+from vrag.factory import families
 from vrag.factory.agents import open_agent
-from vrag.factory.models import FamilySource, ModelFamily, forget_families, open_family
+from vrag.factory.families import FamilySource, ModelFamily, forget_families, open_family
 from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
@@ -42,8 +42,8 @@ UNKNOWN = "somebody/their-eyes"
 
 @pytest.fixture(autouse=True)
 def measuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measuring is on, as it is for users, and nothing is known from the tests before."""
-    monkeypatch.delenv("VRAG_PROBE")
+    """Measuring is on, and nothing is known from the tests before."""
+    monkeypatch.setenv("VRAG_PROBE", "true")
     forget_families()
     yield
     forget_families()
@@ -262,7 +262,7 @@ class TestDoubt:
             entered.set()
             assert release.wait(30)
 
-        monkeypatch.setattr(models, "IDENTITY_SECONDS", 60.0)
+        monkeypatch.setattr(families, "IDENTITY_SECONDS", 60.0)
         slow = ollama({"eyes": ("qwen3vl", True)})
         with (
             JsonServer({**slow, "GET /v1/models": hang}) as hanging,

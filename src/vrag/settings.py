@@ -187,10 +187,11 @@ class Settings(BaseSettings):
         description="Model family: picture sizes and box coordinates; auto detects it by the model's "
         "name, server or checkpoint, or measures it.",
     )
-    probe: bool = Field(
-        default=True,
+    probe: bool | None = Field(
+        default=None,
         description="Measure the box coordinates of a model of an unknown family at its first use: 8 to "
-        "12 small questions.",
+        "12 requests with a small picture each. Unset, people are asked first on a terminal, and elsewhere "
+        "nothing is measured.",
     )
     thinking: Literal["auto", "on", "off"] = "auto"
     """Whether the model thinks before its reply; auto uses the server's default."""

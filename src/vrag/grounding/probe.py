@@ -1,6 +1,7 @@
 """A short measurement of a model's box coordinates at its first use, cached for later.
 
 It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more if 8 do not decide.
+Pictures cost money at some servers, so that nobody is measured unasked; a refusal is cached as well.
 The result is cached in the user's cache folder with every reply, by the server's address, the name of the
 model and the identity that the server reports: other weights under the same name are measured again. After
 thirty days the model is measured again in any case, since services reuse names for newer models.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from vrag.model_profiles import Profile
 
 MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
+QUESTION_TOKENS = 500
+"""Tokens of a question, about: a page of at most 512 visual tokens, and a sentence."""
 TOTAL_SECONDS = 120.0
 """Time limit of a probe."""
 QUESTION_SECONDS = 60.0
@@ -85,6 +88,10 @@ class CoordinateProbe(BaseModel):
         """True if a repetition would have the same result: all questions were answered."""
         replied = bool(self.replies) and not any(reply.failure for reply in self.replies)
         return self.space is not None or replied
+
+
+DECLINED = CoordinateProbe(space=None, reason="you chose not to measure it")
+"""In place of a result: the user does not want the model to be measured."""
 
 
 async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> CoordinateProbe:
