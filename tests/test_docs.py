@@ -212,7 +212,6 @@ def opened(argument, options=None):
 import vrag.compat.search_engine
 from hash_plugin import opened
 
-vrag.compat.search_engine._spec = str
 vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
     "multi-128-0" if "colqwen2" in name else "single-64-0"
 )

@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""
-    """Embedding model of items and queries; empty for the collection's own, or for none."""
+    """Embedding model of items and queries: folder or name; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")
     """Device of models and vectors: cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"

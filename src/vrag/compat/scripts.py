@@ -46,7 +46,8 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
     """Serve search over indexes on port 8001.
 
     Args:
-        model_path: The embedder; empty for the one that the indexes were made with.
+        model_path: The embedder: a folder, also relative to the clone, or a name. Empty for the one that the
+            indexes were made with.
         corpus_path: Directories of indexes, relative to the clone, or their URLs. Empty for all collections
             in `search_engine/corpus`; where there is none, the sample documents are served.
 
@@ -65,7 +66,9 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
         print(f"There is no index in {corpus}: serving the sample documents.", file=sys.stderr)  # noqa: T201
         _exec_command("demo", "--only", "search")
     places = [word for directory in found for word in ("--collection", directory)]
-    _exec_command("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
+    folder = _clone() / model_path
+    embedder = ("--embedder", str(folder) if folder.is_dir() else model_path) if model_path else ()
+    _exec_command("serve", "--only", "search", *places, *embedder)
 
 
 def convert_dataset(
