@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import threading
@@ -25,8 +26,10 @@ from model_servers import (
     vllm,
     vllm_adapter,
 )
+from rich.console import Console
 
 from vrag.agent.events import ImageShown, RunStarted
+from vrag.cli import session
 from vrag.errors import SettingsError
 from vrag.factory import families
 from vrag.factory.agents import open_agent
@@ -142,6 +145,89 @@ class TestMeasuring:
             settings = load_settings(model=UNKNOWN, base_url=server.url).settings
             assert open_family(settings) == open_family(settings)
             assert len(server.requests) == MIN_QUESTIONS
+
+
+class TestConsent:
+    """A model is measured where its user agrees, and who was asked once is not asked again."""
+
+    @pytest.fixture(autouse=True)
+    def unset(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("VRAG_PROBE")
+
+    def family(self, url: str, *answers: bool) -> tuple[ModelFamily, list[str]]:
+        """The family in a new process that gives these answers, and what it was asked."""
+        asked: list[str] = []
+        remaining = iter(answers)
+
+        def confirm(cost: str) -> bool:
+            asked.append(cost)
+            return next(remaining)
+
+        forget_families()
+        return open_family(load_settings(model=UNKNOWN, base_url=url).settings, confirm=confirm), asked
+
+    def test_without_anybody_to_ask_nothing_is_sent_and_one_line_says_so(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with ChatServer(Seeing(CONVENTIONS[0]), models=None) as server:
+            family = family_at(server.url)
+            assert not server.requests
+        assert family.source is FamilySource.NOTHING
+        (line,) = caplog.messages
+        assert "it has not been measured. Boxes are read in the convention of qwen2.5-vl" in line
+        assert line == family.notice
+        assert "\n" not in line
+
+    def test_the_cost_is_told_first_and_the_result_is_kept(self) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family, asked = self.family(server.url, True)
+            assert len(server.requests) == MIN_QUESTIONS
+            (cost,) = asked
+            assert f"{MIN_QUESTIONS} to {MAX_QUESTIONS} requests to {server.url}" in cost
+            assert "tokens in all" in cost
+            assert self.family(server.url) == (family, [])
+            assert family_at(server.url) == family
+            assert len(server.requests) == MIN_QUESTIONS
+        assert family.source is FamilySource.MEASUREMENT
+
+    def test_a_refusal_is_kept_by_server_and_model_until_measuring_is_switched_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with (
+            ChatServer(Seeing(CONVENTIONS[1]), models=None) as server,
+            ChatServer(Seeing(CONVENTIONS[1]), models=None) as other,
+        ):
+            family, asked = self.family(server.url, False)
+            assert len(asked) == 1
+            assert self.family(server.url) == (family, [])
+            assert "you chose not to measure it" in family_at(server.url).notice
+            assert len(self.family(other.url, False)[1]) == 1
+            assert not server.requests
+            monkeypatch.setenv("VRAG_PROBE", "true")
+            assert family_at(server.url).source is FamilySource.MEASUREMENT
+            assert len(server.requests) == MIN_QUESTIONS
+
+    def test_where_measuring_is_switched_off_nobody_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family, asked = self.family(server.url)
+        assert not asked
+        assert family.source is FamilySource.NOTHING
+
+    @pytest.mark.parametrize("terminal", [True, False])
+    def test_the_command_line_asks_on_a_terminal_only(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+    ) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        monkeypatch.setattr("sys.stdin.isatty", lambda: terminal)
+        monkeypatch.setattr(session, "err", Console(stderr=True, force_terminal=terminal))
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            settings = load_settings(model=UNKNOWN, base_url=server.url).settings
+            session.ask_about_family(settings)
+            assert len(server.requests) == (MIN_QUESTIONS if terminal else 0)
+            source = open_family(settings, quiet=True).source
+        assert source is (FamilySource.MEASUREMENT if terminal else FamilySource.NOTHING)
+        assert ("Send them now?" in capsys.readouterr().err) is terminal
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):

@@ -256,7 +256,7 @@ class _FamilyRequest:
         from vrag.agent.policies.chat import ChatPolicy
         from vrag.grounding.probe import MAX_QUESTIONS, MIN_QUESTIONS, probe_model
 
-        if self.confirm is None:
+        if self.probe:
             log.warning(
                 "%s: sending it %d to %d short test questions about the positions of rectangles, once. Set "
                 "VRAG_PROFILE to name the family, or VRAG_PROBE=false to skip them.",
