@@ -96,10 +96,14 @@ def convert_dataset(
 
 
 def _images() -> Path:
-    """Return the folder of the pictures: newer versions of the reference call it `image`."""
+    """Return the folder of the pictures: `image`, or `img`, as older versions of the reference have it.
+
+    A clone comes with an empty `image`, so that one who made an `img` has their pictures there.
+    """
     corpus = _corpus()
-    newer = corpus / "image"
-    return newer if newer.is_dir() else corpus / "img"
+    newer, older = corpus / "image", corpus / "img"
+    used = newer.is_dir() and any(not path.name.startswith(".") for path in newer.iterdir())
+    return older if older.is_dir() and not used else newer
 
 
 def _clone() -> Path:
