@@ -30,6 +30,7 @@ from rich.console import Console
 
 from vrag.agent.events import ImageShown, RunStarted
 from vrag.cli import session
+from vrag.doctor.runner import DoctorOptions, examine_model
 from vrag.errors import SettingsError
 from vrag.factory import families
 from vrag.factory.agents import open_agent
@@ -206,6 +207,17 @@ class TestConsent:
             monkeypatch.setenv("VRAG_PROBE", "true")
             assert family_at(server.url).source is FamilySource.MEASUREMENT
             assert len(server.requests) == MIN_QUESTIONS
+
+    def test_what_the_doctor_measured_is_used(self) -> None:
+        convention = Convention(Space.RELATIVE)
+        with ChatServer(Seeing(convention), models=(UNKNOWN,)) as server:
+            report = load_settings(model=UNKNOWN, base_url=server.url)
+            assert open_family(report.settings).source is FamilySource.NOTHING
+            steps = {"endpoint", "model", "reply", "pictures", "coordinates"}
+            found = {check.name: check for check in examine_model(report, DoctorOptions(coords=True), steps)}
+            assert "Later runs use this." in found["coordinates"].message
+            family = open_family(report.settings)
+        assert (family.profile.boxes, family.source) == (Space.RELATIVE, FamilySource.MEASUREMENT)
 
     def test_where_measuring_is_switched_off_nobody_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("VRAG_PROBE", "false")

@@ -15,7 +15,7 @@ from vrag.agent.policy import Delta, Message, Policy, Reply, Retry
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
-from vrag.factory.families import ModelFamily, open_family
+from vrag.factory.families import FamilySource, ModelFamily, keep_measurement, open_family
 from vrag.factory.indexing import apply_sandbox
 from vrag.factory.models import chat_options, open_chat
 from vrag.providers import LOCAL_PREFIX
@@ -232,5 +232,13 @@ def _vision_steps(
     yield CheckStep("pictures", partial(vision.check_pictures, policy, count), after, slow=True)
     yield CheckStep("picture cost", cost, "pictures", slow=True)
     if coords:
-        measure = partial(vision.check_coords, policy, profile, model=settings.model, seconds=options.seconds)
+        decided = families.used.source not in {FamilySource.NOTHING, FamilySource.MEASUREMENT}
+        measure = partial(
+            vision.check_coords,
+            policy,
+            profile,
+            model=settings.model,
+            seconds=options.seconds,
+            keep=None if decided else partial(keep_measurement, settings),
+        )
         yield CheckStep("coordinates", measure, "pictures", slow=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vrag.agent.policy import Policy, Reply
 from vrag.doctor.check import Check, ok, warning
@@ -131,11 +131,18 @@ def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False
 
 
 def check_coords(
-    policy: Policy, profile: Profile, *, model: str = "", seconds: float = math.inf, seed: int = 0
+    policy: Policy,
+    profile: Profile,
+    *,
+    model: str = "",
+    seconds: float = math.inf,
+    seed: int = 0,
+    keep: Callable[[Sequence[ProbeAnswer]], None] | None = None,
 ) -> Check:
     """Measure in which coordinate convention the model writes boxes, and find the profiles that fit.
 
-    The picture sizes are those of the profile in force; `seconds` is the time limit per question.
+    The picture sizes are those of the profile in force; `seconds` is the time limit per question. `keep`
+    stores the answers for later runs, if they show the convention.
     """
     answers = asyncio.run(ask_pages(policy, make_pages(profile, seed=seed), seconds))
     failures = [answer.failure for answer in answers if answer.failure]
@@ -149,6 +156,9 @@ def check_coords(
     names = fitting_profiles(result.convention, profile, model=model, factor=measured_factor(answers))
     details = details | {"profiles": names}
     message = f"Boxes are written in {result.convention}. {summary}"
+    if keep is not None:
+        keep(answers)
+        message = f"{message} Later runs use this."
     if profile.name in names:
         return ok(f"{message} VRAG_PROFILE={profile.name} fits.", details=details)
     if not names:

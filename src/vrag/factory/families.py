@@ -32,10 +32,11 @@ from vrag.model_profiles import (
 from vrag.providers import LOCAL_PREFIX, is_hosted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from vrag.chat.identity import ModelIdentity
     from vrag.grounding.probe import CoordinateProbe
+    from vrag.grounding.questions import ProbeAnswer
     from vrag.model_profiles import ModelName, Profile
     from vrag.settings import Settings
 
@@ -282,6 +283,19 @@ def probe_subject(settings: Settings, identity: ModelIdentity) -> dict[str, obje
     }
     further = {"label": identity.label, "parent": identity.parent}
     return subject | {name: value for name, value in further.items() if value}
+
+
+def keep_measurement(settings: Settings, answers: Sequence[ProbeAnswer]) -> None:
+    """Keep a measurement of the served model that the settings name, for later runs with it."""
+    from vrag.chat.http_clients import base_of
+    from vrag.chat.identity import ModelIdentity, ask_identity
+    from vrag.grounding.probe import ProbeCache, result_of
+
+    address, model = base_of(settings.base_url), settings.model
+    report = _run(ask_identity(address, model, settings.key("model_key"), IDENTITY_SECONDS))
+    subject = probe_subject(settings, report or ModelIdentity())
+    ProbeCache.of_user().write(subject, result_of(answers))
+    _detected.pop((address, model), None)
 
 
 def _cost(unknown: str, settings: Settings) -> str:

@@ -105,13 +105,14 @@ async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_S
     ends = clock() + seconds
     for numbers in _ROUNDS:
         answers += await ask_pages(policy, pages, QUESTION_SECONDS, numbers, total=ends - clock())
-        found = _judge(answers)
+        found = result_of(answers)
         if found.space is not None or clock() >= ends or not any(answer.sample.numbers for answer in answers):
             return found
-    return _judge(answers)
+    return result_of(answers)
 
 
-def _judge(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
+def result_of(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
+    """Return the result of a measurement with these answers, also of the longer one of the doctor."""
     found = measure([answer.sample for answer in answers])
     failure = next((answer.failure for answer in answers if answer.failure), "")
     return CoordinateProbe(
