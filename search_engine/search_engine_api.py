@@ -2,7 +2,7 @@
 
 from vrag.compat.scripts import serve_search
 
-model_path = ""  # the embedder; empty for the one that the indexes were made with
+model_path = ""  # folder or name of the embedder; empty for the one that the indexes were made with
 corpus_path: list[str] = []  # such as ["search_engine/corpus/image_index"]; empty for all of them
 
 if __name__ == "__main__":

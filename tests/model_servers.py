@@ -81,8 +81,11 @@ def _listed(*entries: Mapping[str, Any]) -> dict[str, Any]:
     return {"object": "list", "data": [{"object": "model", **entry} for entry in entries]}
 
 
-def ollama(models: Mapping[str, tuple[str, bool]]) -> Routes:
-    """Ollama (docs.ollama.com, `POST /api/show`): architecture and sight by name of the model."""
+def ollama(models: Mapping[str, tuple[str, bool]], *, parent: str = "", label: str = "") -> Routes:
+    """Ollama (docs.ollama.com, `POST /api/show`): architecture and sight by name of the model.
+
+    `parent` is the model that it was created from, `label` the name in the metadata of its file.
+    """
 
     def show(sent: Mapping[str, str]) -> Mapping[str, Any] | None:
         if sent["model"] not in models:
@@ -90,14 +93,18 @@ def ollama(models: Mapping[str, tuple[str, bool]]) -> Routes:
         architecture, sees = models[sent["model"]]
         return {
             "details": {
-                "parent_model": "",
+                "parent_model": parent,
                 "format": "gguf",
                 "family": architecture,
                 "families": [architecture],
                 "parameter_size": "8.3B",
                 "quantization_level": "Q4_K_M",
             },
-            "model_info": {"general.architecture": architecture, "general.parameter_count": 8292166656},
+            "model_info": {
+                "general.architecture": architecture,
+                "general.name": label,
+                "general.parameter_count": 8292166656,
+            },
             "capabilities": ["completion", *(["vision"] if sees else [])],
         }
 
@@ -127,8 +134,45 @@ def lm_studio(models: Mapping[str, tuple[str, str]]) -> Routes:
     }
 
 
+def lm_studio_loaded(identifier: str, key: str, architecture: str) -> Routes:
+    """LM Studio (`GET /api/v1/models`): a model that was loaded with an identifier of the user."""
+    model = {
+        "type": "llm",
+        "publisher": "somebody",
+        "key": key,
+        "display_name": key,
+        "architecture": architecture,
+        "loaded_instances": [{"id": identifier, "config": {"context_length": 32768}}],
+        "capabilities": {"vision": True, "trained_for_tool_use": False},
+    }
+    listed = _listed({"id": identifier, "owned_by": "organization_owner"})
+    return {"GET /v1/models": listed, "GET /api/v1/models": {"models": [model]}}
+
+
+def sglang(name: str, path: str, architecture: str, endpoint: str = "model_info") -> Routes:
+    """SGLang (docs.sglang.io, `GET /model_info`): its list repeats the served name in `root`."""
+    info = {
+        "model_path": path,
+        "tokenizer_path": path,
+        "is_generation": True,
+        "has_image_understanding": True,
+        "has_audio_understanding": False,
+        "model_type": architecture,
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+    }
+    entry = {"id": name, "created": 1, "owned_by": "sglang", "root": name, "max_model_len": 128000}
+    return {"GET /v1/models": _listed(entry), f"GET /{endpoint}": info}
+
+
+def vllm_adapter(name: str, root: str, base: str, base_root: str) -> Routes:
+    """vLLM with `--lora-modules`: an adapter, and the model that it is loaded onto."""
+    entry = {"id": base, "created": 1, "owned_by": "vllm", "root": base_root, "parent": None}
+    adapter = {"id": name, "created": 1, "owned_by": "vllm", "root": root, "parent": base}
+    return {"GET /v1/models": _listed(entry, adapter)}
+
+
 def vllm(name: str, root: str, owner: str = "vllm") -> Routes:
-    """vLLM and SGLang (`GET /v1/models`): the weights behind a served name."""
+    """vLLM (`GET /v1/models`): the weights behind a served name."""
     entry = {
         "id": name,
         "created": 1,

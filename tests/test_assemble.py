@@ -23,6 +23,7 @@ from vrag.embed import registry
 from vrag.embed.embedder import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.agents import open_agent, open_profile
+from vrag.factory.families import USUAL_PROFILE
 from vrag.factory.indexing import (
     corpus_options,
     documents_under,
@@ -30,7 +31,7 @@ from vrag.factory.indexing import (
     open_for_adding,
     unreadable_error,
 )
-from vrag.factory.models import USUAL_PROFILE, chat_options, open_chat
+from vrag.factory.models import chat_options, open_chat
 from vrag.factory.search import open_client, vector_options
 from vrag.factory.session import open_session
 from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer

@@ -14,6 +14,7 @@ from PIL import Image
 
 from vrag.compat import SearchEngine
 from vrag.embed.embedder import VectorKind
+from vrag.embed.registry import full_name
 from vrag.errors import CollectionError, CorpusError, EmbedError, FingerprintMismatch, SearchError
 from vrag.index.collection import Collection
 from vrag.testing import HashEmbedder
@@ -45,11 +46,11 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the embedders that were to be opened; none is."""
+    """Full names of the embedders that were to be opened; none is."""
     names: list[str] = []
 
     def load(_: object, spec: str) -> HashEmbedder:
-        names.append(spec)
+        names.append(full_name(spec))
         return SINGLE
 
     monkeypatch.setattr("vrag.compat.search_engine.load_embedder", load)
@@ -249,7 +250,7 @@ class TestNewer:
             ("Alibaba-NLP/GVE-7B", "gve:Alibaba-NLP/GVE-7B"),
             ("Qwen/Qwen3-VL-Embedding-2B", "qwen3-vl:Qwen/Qwen3-VL-Embedding-2B"),
             ("vidore/colqwen2-v1.0", "sentence:vidore/colqwen2-v1.0"),
-            ("bge-m3", "bge-m3"),
+            ("bge-m3", "sentence:BAAI/bge-m3"),
             ("remote:m@http://localhost:1", "remote:m@http://localhost:1"),
         ],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,3 +77,53 @@ def test_without_a_corpus_folder_it_is_an_error_and_no_samples_are_served(
     command, said = run(clone / "search_engine" / "search_engine_api.py", tmp_path / "elsewhere")
     assert not command
     assert "is not a directory" in said
+
+
+def test_paths_that_are_edited_into_the_search_server_are_used(clone: Path, tmp_path: Path) -> None:
+    """A model by its absolute path, by one in the clone, and by a name of the hub."""
+    script = clone / "search_engine" / "search_engine_api.py"
+    index = clone / "search_engine" / "corpus" / "image_index"
+    index.mkdir(parents=True)
+    model = tmp_path / "Qwen3-VL-Embedding-2B"
+    for folder in (model, clone / "models" / "gve"):
+        folder.mkdir(parents=True)
+    text = re.sub(
+        "^corpus_path.*",
+        'corpus_path = ["search_engine/corpus/image_index"]',
+        script.read_text(),
+        flags=re.MULTILINE,
+    )
+    for path, used in [
+        (str(model), str(model)),
+        ("models/gve", str(clone / "models" / "gve")),
+        ("Qwen/Qwen3-VL-Embedding-2B", "Qwen/Qwen3-VL-Embedding-2B"),
+    ]:
+        script.write_text(re.sub("^model_path.*", f'model_path = "{path}"', text, flags=re.MULTILINE))
+        command, _ = run(script, tmp_path / "elsewhere")
+        assert command == ["serve", "--only", "search", "--collection", str(index), "--embedder", used]
+
+
+@pytest.mark.parametrize(
+    ("image", "img", "used"),
+    [
+        ([], None, "image"),
+        (["a.jpg"], None, "image"),
+        ([], [], "img"),
+        ([], ["a.jpg"], "img"),
+        (["a.jpg"], ["b.jpg"], "image"),
+        (None, ["a.jpg"], "img"),
+    ],
+)
+def test_pictures_are_read_and_written_where_there_are_some(
+    clone: Path, tmp_path: Path, image: list[str] | None, img: list[str] | None, used: str
+) -> None:
+    corpus = clone / "search_engine" / "corpus"
+    shutil.rmtree(corpus / "image")
+    for name, pictures in (("image", image), ("img", img)):
+        if pictures is not None:
+            (corpus / name).mkdir()
+            (corpus / name / ".gitignore").touch()
+            for picture in pictures:
+                (corpus / name / picture).touch()
+    command, _ = run(corpus / "pdf2images.py", tmp_path / "elsewhere")
+    assert command[-1] == str(corpus / used)

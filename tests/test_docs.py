@@ -214,7 +214,6 @@ def opened(argument, options=None):
 import vrag.compat.search_engine
 from hash_plugin import opened
 
-vrag.compat.search_engine._spec = str
 vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
     "multi-128-0" if "colqwen2" in name else "single-64-0"
 )
@@ -248,10 +247,13 @@ vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
         return [line.split(" | ") for line in lines]
 
     def commands(self) -> list[str]:
-        """The commands of the third column."""
-        shown = [part for _, _, here, _ in self.rows() for part in re.findall(r"`([^`]+)`", here)]
+        """The commands that are here: where they are the same, those of the second column."""
+        shown: list[str] = []
+        for _, there, here, _ in self.rows():
+            cells = (there, here) if here.startswith("the same") and "with" not in here else (here,)
+            shown += [part for cell in cells for part in re.findall(r"`([^`]+)`", cell)]
         programs = ("vrag ", "python ", "python3 ", "pip ", "curl ", "streamlit ", "./", "search_engine/")
-        return [part for part in shown if part.startswith(programs)]
+        return [part for part in shown if part.startswith(programs) and "…" not in part]
 
     def test_every_row_has_its_number_and_a_state(self) -> None:
         rows = self.rows()
@@ -280,7 +282,8 @@ vrag.compat.search_engine.load_embedder = lambda settings, name: opened(
     def line(self, command: str) -> list[str]:
         """The arguments of a command, with what is not here replaced."""
         words = [self.MODELS.get(word, word) for word in shlex.split(command)]
-        return words + shlex.split(self.SCRIPTS.get(words[1], "")) if words[0] == "python" else words
+        script = words[1].removeprefix("./")
+        return words + shlex.split(self.SCRIPTS.get(script, "")) if words[0] == "python" else words
 
     def run(self, words: list[str]) -> None:
         if words[0] == "vrag":

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from grounding.seeing_server import Seeing
-from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
+from model_servers import (
+    JsonServer,
+    llama_cpp,
+    lm_studio,
+    lm_studio_loaded,
+    ollama,
+    open_router,
+    sglang,
+    vllm,
+    vllm_adapter,
+)
+from rich.console import Console
 
 from vrag.agent.events import ImageShown, RunStarted
+from vrag.cli import session
+from vrag.doctor.runner import DoctorOptions, examine_model
 from vrag.errors import SettingsError
-from vrag.factory import models
+from vrag.factory import families
 from vrag.factory.agents import open_agent
-from vrag.factory.models import FamilySource, ModelFamily, forget_families, open_family
+from vrag.factory.families import FamilySource, ModelFamily, forget_families, open_family
 from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
 from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
 from vrag.model_profiles import PROFILES
+from vrag.providers import DASHSCOPE
 from vrag.settings import load_settings
 from vrag.testing import ScriptedPolicy, tiny_corpus
 
@@ -42,8 +57,8 @@ UNKNOWN = "somebody/their-eyes"
 
 @pytest.fixture(autouse=True)
 def measuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measuring is on, as it is for users, and nothing is known from the tests before."""
-    monkeypatch.delenv("VRAG_PROBE")
+    """Measuring is on, and nothing is known from the tests before."""
+    monkeypatch.setenv("VRAG_PROBE", "true")
     forget_families()
     yield
     forget_families()
@@ -131,6 +146,100 @@ class TestMeasuring:
             settings = load_settings(model=UNKNOWN, base_url=server.url).settings
             assert open_family(settings) == open_family(settings)
             assert len(server.requests) == MIN_QUESTIONS
+
+
+class TestConsent:
+    """A model is measured where its user agrees, and who was asked once is not asked again."""
+
+    @pytest.fixture(autouse=True)
+    def unset(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("VRAG_PROBE")
+
+    def family(self, url: str, *answers: bool) -> tuple[ModelFamily, list[str]]:
+        """The family in a new process that gives these answers, and what it was asked."""
+        asked: list[str] = []
+        remaining = iter(answers)
+
+        def confirm(cost: str) -> bool:
+            asked.append(cost)
+            return next(remaining)
+
+        forget_families()
+        return open_family(load_settings(model=UNKNOWN, base_url=url).settings, confirm=confirm), asked
+
+    def test_without_anybody_to_ask_nothing_is_sent_and_one_line_says_so(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with ChatServer(Seeing(CONVENTIONS[0]), models=None) as server:
+            family = family_at(server.url)
+            assert not server.requests
+        assert family.source is FamilySource.NOTHING
+        (line,) = caplog.messages
+        assert "it has not been measured. Boxes are read in the convention of qwen2.5-vl" in line
+        assert line == family.notice
+        assert "\n" not in line
+
+    def test_the_cost_is_told_first_and_the_result_is_kept(self) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family, asked = self.family(server.url, True)
+            assert len(server.requests) == MIN_QUESTIONS
+            (cost,) = asked
+            assert f"{MIN_QUESTIONS} to {MAX_QUESTIONS} requests to {server.url}" in cost
+            assert "tokens in all" in cost
+            assert self.family(server.url) == (family, [])
+            assert family_at(server.url) == family
+            assert len(server.requests) == MIN_QUESTIONS
+        assert family.source is FamilySource.MEASUREMENT
+
+    def test_a_refusal_is_kept_by_server_and_model_until_measuring_is_switched_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with (
+            ChatServer(Seeing(CONVENTIONS[1]), models=None) as server,
+            ChatServer(Seeing(CONVENTIONS[1]), models=None) as other,
+        ):
+            family, asked = self.family(server.url, False)
+            assert len(asked) == 1
+            assert self.family(server.url) == (family, [])
+            assert "you chose not to measure it" in family_at(server.url).notice
+            assert len(self.family(other.url, False)[1]) == 1
+            assert not server.requests
+            monkeypatch.setenv("VRAG_PROBE", "true")
+            assert family_at(server.url).source is FamilySource.MEASUREMENT
+            assert len(server.requests) == MIN_QUESTIONS
+
+    def test_what_the_doctor_measured_is_used(self) -> None:
+        convention = Convention(Space.RELATIVE)
+        with ChatServer(Seeing(convention), models=(UNKNOWN,)) as server:
+            report = load_settings(model=UNKNOWN, base_url=server.url)
+            assert open_family(report.settings).source is FamilySource.NOTHING
+            steps = {"endpoint", "model", "reply", "pictures", "coordinates"}
+            found = {check.name: check for check in examine_model(report, DoctorOptions(coords=True), steps)}
+            assert "Later runs use this." in found["coordinates"].message
+            family = open_family(report.settings)
+        assert (family.profile.boxes, family.source) == (Space.RELATIVE, FamilySource.MEASUREMENT)
+
+    def test_where_measuring_is_switched_off_nobody_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family, asked = self.family(server.url)
+        assert not asked
+        assert family.source is FamilySource.NOTHING
+
+    @pytest.mark.parametrize("terminal", [True, False])
+    def test_the_command_line_asks_on_a_terminal_only(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+    ) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        monkeypatch.setattr("sys.stdin.isatty", lambda: terminal)
+        monkeypatch.setattr(session, "err", Console(stderr=True, force_terminal=terminal))
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            settings = load_settings(model=UNKNOWN, base_url=server.url).settings
+            session.ask_about_family(settings)
+            assert len(server.requests) == (MIN_QUESTIONS if terminal else 0)
+            source = open_family(settings, quiet=True).source
+        assert source is (FamilySource.MEASUREMENT if terminal else FamilySource.NOTHING)
+        assert ("Send them now?" in capsys.readouterr().err) is terminal
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
@@ -262,7 +371,7 @@ class TestDoubt:
             entered.set()
             assert release.wait(30)
 
-        monkeypatch.setattr(models, "IDENTITY_SECONDS", 60.0)
+        monkeypatch.setattr(families, "IDENTITY_SECONDS", 60.0)
         slow = ollama({"eyes": ("qwen3vl", True)})
         with (
             JsonServer({**slow, "GET /v1/models": hang}) as hanging,
@@ -290,20 +399,16 @@ class TestServers:
             (ollama({"qwen3-vl-abliterated": ("qwen3vl", True)}), "qwen3-vl-abliterated", "qwen3-vl"),
             (lm_studio({"eyes": ("qwen2_5_vl", "vlm")}), "eyes", "qwen2.5-vl"),
             (vllm("eyes", "/models/Qwen3-VL-8B-Instruct-FP8"), "eyes", "qwen3-vl"),
-            (vllm("eyes", "autumncc/Qwen2.5-VL-7B-VRAG", "sglang"), "eyes", "vrag-rl"),
-            (llama_cpp("/m/Qwen2.5-VL-7B-Instruct-Q4_K_M.gguf", vision=True), "/m/x.gguf", None),
+            (sglang("eyes", "Qwen/Qwen3-VL-8B-Instruct", "qwen3_vl"), "eyes", "qwen3-vl"),
+            (llama_cpp("/m/Qwen2.5-VL-7B-Instruct-Q4_K_M.gguf", vision=True), "/m/x.gguf", "qwen2.5-vl"),
             (open_router("a/eyes", "Qwen/Qwen3-VL-8B-Instruct", "image", "text"), "a/eyes", "qwen3-vl"),
         ],
     )  # fmt: skip
-    def test_it_decides(self, routes: Routes, model: str, profile: str | None) -> None:
+    def test_it_decides(self, routes: Routes, model: str, profile: str) -> None:
         with JsonServer(routes) as server:
             family = family_at(server.url, model)
-            chats = [asked for asked in server.asked if "chat" in asked]
-        if profile is None:
-            assert family.source is FamilySource.NOTHING
-        else:
-            assert (family.profile.name, family.source, family.notice) == (profile, FamilySource.SERVER, "")
-            assert not chats
+            assert not [asked for asked in server.asked if "chat" in asked]
+        assert (family.profile.name, family.source, family.notice) == (profile, FamilySource.SERVER, "")
 
     def test_a_server_that_contradicts_the_name_does_not_decide(self) -> None:
         with JsonServer(ollama({"my-qwen3-vl-tuned": ("qwen25vl", True)})) as server:
@@ -332,6 +437,133 @@ class TestServers:
             server.routes.update(vllm("eyes", "me/second"))
             assert chats() == 2 * MIN_QUESTIONS
         assert kept() == 2
+
+
+BASE = "Qwen/Qwen2.5-VL-7B-Instruct"
+"""The name under which the reference serves its checkpoint."""
+VRAG = "autumncc/Qwen2.5-VL-7B-VRAG"
+
+
+class TestReports:
+    """What a server says of its weights outranks the name that was asked for."""
+
+    @pytest.mark.parametrize(
+        ("weights", "profile"),
+        [
+            (VRAG, "vrag-rl"),
+            ("Qiuchen-Wang/Qwen2.5-VL-7B-VRAG", "vrag-rl"),
+            ("/models/Qwen2.5-VL-7B-VRAG/", "vrag-rl"),
+            ("./VRAG-RL", "vrag-rl"),
+            ("D:\\models\\Qwen2.5-VL-7B-VRAG-Q4_K_M.gguf", "vrag-rl"),
+            (f"/hub/models--autumncc--Qwen2.5-VL-7B-VRAG/snapshots/{'0c351dd01ed8' * 3}", "vrag-rl"),
+            ("DeepGlint-AI/UniDoc-RL-7B", "unidoc-rl"),
+            ("/data/UniDoc-RL-3B", "unidoc-rl"),
+            ("/models/Qwen3-VL-8B-VimRAG", "qwen3-vl"),
+            ("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl"),
+        ],
+    )
+    def test_the_weights_behind_a_served_name_decide(self, weights: str, profile: str) -> None:
+        with JsonServer(vllm(BASE, weights)) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.source) == (profile, FamilySource.SERVER)
+
+    @pytest.mark.parametrize(
+        "routes",
+        [
+            sglang(BASE, VRAG, "qwen2_5_vl"),
+            sglang(BASE, "/models/Qwen2.5-VL-7B-VRAG", "qwen2_5_vl", endpoint="get_model_info"),
+            llama_cpp("/m/Qwen2.5-VL-7B-VRAG-Q4_K_M.gguf", vision=True),
+            lm_studio_loaded(BASE, "mradermacher/qwen2.5-vl-7b-vrag", "qwen2vl"),
+            ollama({BASE: ("qwen25vl", True)}, parent="hf.co/mradermacher/Qwen2.5-VL-7B-VRAG-GGUF:Q4_K_M"),
+            ollama({BASE: ("qwen25vl", True)}, label="Qwen2.5 VL 7B VRAG"),
+            open_router(BASE, VRAG, "image", "text"),
+        ],
+    )
+    def test_each_program_names_them_in_its_own_way(self, routes: Routes) -> None:
+        with JsonServer(routes) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.source) == ("vrag-rl", FamilySource.SERVER)
+
+    def test_weights_of_a_fine_tune_leave_a_plain_name_undecided(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        with JsonServer(vllm(BASE, "/models/qwen2.5-vl-7b-ui-grounding")) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.source) == ("qwen2.5-vl", FamilySource.NOTHING)
+        assert "/models/qwen2.5-vl-7b-ui-grounding, suggests qwen2.5-vl" in family.notice
+
+    @pytest.mark.parametrize("weights", [VRAG, "/data/checkpoint-1200", "/model", ""])
+    def test_the_served_name_decides_where_that_of_the_weights_says_nothing(self, weights: str) -> None:
+        with JsonServer(vllm(VRAG, weights)) as server:
+            assert family_at(server.url, VRAG) == ModelFamily(PROFILES["vrag-rl"], FamilySource.NAME)
+
+    def test_the_architecture_contradicts_a_plain_name(self) -> None:
+        with JsonServer(ollama({"qwen3-vl:8b": ("qwen25vl", True)})) as server:
+            family = family_at(server.url, "qwen3-vl:8b")
+        assert (family.profile.name, family.source) == ("qwen2.5-vl", FamilySource.SERVER)
+
+    @pytest.mark.parametrize(
+        ("root", "profile", "source"),
+        [
+            ("/adapters/Qwen2.5-VL-7B-VRAG", "vrag-rl", FamilySource.SERVER),
+            ("/adapters/mine", "qwen3-vl", FamilySource.NOTHING),
+        ],
+    )
+    def test_an_adapter_is_a_fine_tune_of_the_model_below_it(
+        self, monkeypatch: pytest.MonkeyPatch, root: str, profile: str, source: FamilySource
+    ) -> None:
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        with JsonServer(vllm_adapter(BASE, root, "below", "/models/Qwen3-VL-8B-Instruct")) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.source) == (profile, source)
+
+    def test_a_server_that_does_not_answer_leaves_the_name_and_is_asked_again(self) -> None:
+        with JsonServer({}) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+        assert open_family(settings).source is FamilySource.NAME
+        with JsonServer(vllm(BASE, VRAG)) as server:
+            settings = settings.model_copy(update={"base_url": server.url})
+            assert open_family(settings).profile.name == "vrag-rl"
+            assert open_family(settings).profile.name == "vrag-rl"
+            assert server.asked == ["GET /v1/models"]
+
+    def test_a_report_is_renewed_after_some_minutes_and_stands_while_the_server_is_silent(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(families, "KEPT_SECONDS", 0.0)
+        with JsonServer(vllm(BASE, "Qwen/Qwen3-VL-8B-Instruct")) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            assert open_family(settings).profile.name == "qwen3-vl"
+            server.routes.update(vllm(BASE, VRAG))
+            assert open_family(settings).profile.name == "vrag-rl"
+        assert open_family(settings).profile.name == "vrag-rl"
+
+    def test_a_known_service_is_not_asked_about_a_name_that_decides(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("vrag.chat.identity.ask_identity", None)
+        settings = load_settings(model="qwen3.5-plus", base_url=DASHSCOPE, model_key="k").settings
+        assert open_family(settings) == ModelFamily(PROFILES["qwen3-vl"], FamilySource.NAME)
+
+    def test_a_released_checkpoint_under_another_name_gets_its_own_pictures_and_a_notice(self) -> None:
+        """As in training: a picture without a label, and a word about the instruction that is missing."""
+        replies = itertools.chain(["<search>ferry</search>"], itertools.repeat("<answer>42</answer>"))
+        sent: list[dict[str, Any]] = []
+
+        def reply(body: dict[str, Any]) -> dict[str, Any]:
+            sent.append(body)
+            message = {"role": "assistant", "content": f"<think>Look.</think>{next(replies)}"}
+            return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+        with JsonServer({**vllm(BASE, VRAG), "POST /v1/chat/completions": reply}) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            started, *_ = open_agent(settings, tiny_corpus()).stream("ferry")
+        assert isinstance(started, RunStarted)
+        assert started.settings.profile == "vrag-rl"
+        assert "vrag config fetch-instruction vrag-rl" in started.notices[0]
+        assert [body["model"] for body in sent] == [BASE, BASE]
+        assert [part["type"] for part in sent[1]["messages"][-1]["content"]] == ["image_url"]
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 from vrag.cli.root import create_app, run
 from vrag.errors import DownloadError, SettingsError
 from vrag.factory import instructions
-from vrag.factory.agents import open_method, open_profile
+from vrag.factory.agents import open_agent, open_method, open_profile
 from vrag.factory.instructions import PUBLISHED, Instruction, fetch_wording, read_wording
 from vrag.model_profiles import PROFILES
 from vrag.settings import Settings
+from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -160,7 +161,13 @@ class TestReading:
 
 
 def test_a_released_checkpoint_without_its_instruction_is_warned_about(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    open_profile(Settings(model="autumncc/Qwen2.5-VL-7B-VRAG"))
-    assert "vrag config fetch-instruction vrag-rl" in caplog.text
+    settings = Settings(model="autumncc/Qwen2.5-VL-7B-VRAG", base_url="http://127.0.0.1:9/v1")
+    (notice,) = open_agent(settings, tiny_corpus()).notices
+    assert "vrag config fetch-instruction vrag-rl" in notice
+    assert notice in caplog.text
+    (tmp_path / "own.txt").write_text("Be brief.")
+    worded = settings.model_copy(update={"instruction": str(tmp_path / "own.txt")})
+    assert not open_agent(worded, tiny_corpus()).notices
+    assert not open_agent(settings.model_copy(update={"agent": "vimrag"}), tiny_corpus()).notices

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vrag.cli.terminal.console import print_error
 from vrag.errors import SettingsError
+from vrag.model_profiles import profile_of
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def main(agent: str, *arguments: str) -> int:
         else:
             with served_by_vllm():
                 use_served_model()
+                use_profile_of(CHECKPOINT)
                 return run_in_front(command)
     if not named and os.environ.get("DASHSCOPE_API_KEY"):
         named = os.environ["VRAG_MODEL"] = HOSTED_MODEL
@@ -77,6 +79,13 @@ def use_served_model() -> str:
     """Have commands ask the model on the port; return its name."""
     os.environ |= {"VRAG_MODEL": NAME, "VRAG_BASE_URL": ADDRESS}
     return NAME
+
+
+def use_profile_of(checkpoint: str) -> None:
+    """Have commands treat the model as what the checkpoint is by its name, unless the user said otherwise."""
+    profile = profile_of(checkpoint)
+    if profile is not None and load_settings().settings.profile == "auto":
+        os.environ["VRAG_PROFILE"] = profile.name
 
 
 def served_models() -> list[str]:

@@ -100,6 +100,7 @@ _PLAIN = "|".join(
         r"\d{4}-\d{2}-\d{2}|\d{2}-20\d{2}|20\d{6}|2[4-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])[0-3]\d",  # dates
         r"v\d+(?:[.]\d+)?|00\d",
         r"latest|preview|exp|instruct|thinking|chat|it|instruction",
+        r"vimrag",  # it is trained on summaries of pictures in their family's form, and on no boxes
         r"plus|flash|pro|lite|air|max|mini|us|intl|cloud|turbo",  # grades of hosted models
         r"free|nitro|floor|exacto|extended|beta|online",  # suffixes of OpenRouter
         r"fp8|fp16|bf16|f16|f32|fp4|nvfp4|mxfp[48]|[uw]?int[48]|w\d+a\d+|e4m3|dynamic|block|static",
@@ -228,7 +229,8 @@ class Profile:
     model_types: tuple[str, ...] = ()
     """`model_type` of the checkpoints of this family."""
     models: tuple[str, ...] = ()
-    """Published fine-tunes of this family, whose names do not say so or hold more words than its own."""
+    """Published fine-tunes of this family, whose names do not say so or hold more words than its own, and
+    the names under which people keep them."""
 
     def __post_init__(self) -> None:
         if self.boxes not in _ANSWERED:
@@ -280,7 +282,13 @@ PROFILES = {
             factor=28,
             boxes=Space.SHOWN,
             labelled=False,
-            models=("autumncc/qwen2.5-vl-7b-vrag", "qiuchen-wang/qwen2.5-vl-7b-vrag"),
+            models=(
+                "autumncc/qwen2.5-vl-7b-vrag",
+                "qiuchen-wang/qwen2.5-vl-7b-vrag",
+                "vrag-rl",
+                "vrag-rl-7b",
+                "qwen2.5-vl-7b-vrag-rl",
+            ),
         ),
         Profile(
             name="unidoc-rl",
@@ -288,7 +296,13 @@ PROFILES = {
             boxes=Space.SHOWN,
             labelled=False,
             candidates=3,
-            models=("deepglint-ai/unidoc-rl-3b", "deepglint-ai/unidoc-rl-7b"),
+            models=(
+                "deepglint-ai/unidoc-rl-3b",
+                "deepglint-ai/unidoc-rl-7b",
+                "unidoc-rl",
+                "qwen2.5-vl-3b-unidoc-rl",
+                "qwen2.5-vl-7b-unidoc-rl",
+            ),
         ),
         # Qwen3.5 and Qwen3.6 see natively, with the picture size and the coordinates of Qwen3-VL.
         Profile(name="qwen3-vl", factor=32, boxes=Space.MILLE, model_types=("qwen3_vl", "qwen3_vl_moe")),
@@ -310,11 +324,15 @@ def profile_named(name: str) -> Profile:
     return PROFILES[name]
 
 
+def published_profile(model: str) -> Profile | None:
+    """Return the profile of a published fine-tune by its name, whoever hosts or quantized it."""
+    return next((profile for profile in PROFILES.values() if same_model(model, profile.models)), None)
+
+
 def profile_of(model: str) -> Profile | None:
     """Return the profile of a model whose name alone says its family; see `read_model_name`."""
-    for profile in PROFILES.values():
-        if same_model(model, profile.models):
-            return profile
+    if published := published_profile(model):
+        return published
     name = read_model_name(model)
     return PROFILES[name.family] if name.family and name.certain else None
 

@@ -90,6 +90,17 @@ def is_dashscope(address: str) -> bool:
     return (urlsplit(address).hostname or "").endswith(_DASHSCOPE_HOSTS)
 
 
+def is_hosted(address: str) -> bool:
+    """Return whether a known service is at an address, whose models are what their names say.
+
+    >>> is_hosted("https://api.openai.com/v1"), is_hosted("http://localhost:8002/v1")
+    (True, False)
+    """
+    host = urlsplit(address).hostname
+    services = (provider for provider in PROVIDERS.values() if provider.key_variable)
+    return is_dashscope(address) or any(host == urlsplit(service.base_url).hostname for service in services)
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """A program on this machine or a service that serves models."""

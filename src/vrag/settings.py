@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     wait: float = Field(default=5.0, ge=0, allow_inf_nan=False)
     """Seconds to wait for another process that is writing to the collection; 0 to fail at once."""
     embedder: str = ""
-    """Embedding model of items and queries; empty for the collection's own, or for none."""
+    """Embedding model of items and queries: folder or name; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")
     """Device of models and vectors: cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -188,10 +188,11 @@ class Settings(BaseSettings):
         description="Model family: picture sizes and box coordinates; auto detects it by the model's "
         "name, server or checkpoint, or measures it.",
     )
-    probe: bool = Field(
-        default=True,
+    probe: bool | None = Field(
+        default=None,
         description="Measure the box coordinates of a model of an unknown family at its first use: 8 to "
-        "12 small questions.",
+        "12 requests with a small picture each. Unset, people are asked first on a terminal, and elsewhere "
+        "nothing is measured.",
     )
     thinking: Literal["auto", "on", "off"] = "auto"
     """Whether the model thinks before its reply; auto uses the server's default."""

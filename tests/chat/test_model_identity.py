@@ -105,13 +105,13 @@ def test_an_architecture_of_two_families_decides_none() -> None:
     ],
 )
 def test_a_server_that_says_nothing_of_use_is_no_error(routes: Routes) -> None:
-    assert told(routes, "it") is None
+    assert told(routes, "it") == ModelIdentity()
 
 
 def test_the_key_is_sent_and_a_refusal_is_no_error() -> None:
     routes = vllm("eyes", "Qwen/Qwen2.5-VL-7B-Instruct")
     assert told(routes, "eyes", "k", "k") == ModelIdentity("vLLM", weights="Qwen/Qwen2.5-VL-7B-Instruct")
-    assert told(routes, "eyes", "k") is None
+    assert told(routes, "eyes", "k") == ModelIdentity()
 
 
 def test_a_server_that_is_not_there_is_no_error() -> None:

@@ -17,12 +17,15 @@ def test_each_server_is_found_with_the_models_that_see() -> None:
         found = check_local_servers(servers)
     assert found.status is CheckStatus.OK
     assert f"Ollama at {first.url} has 2 models; vLLM at {second.url} has 1 model" in found.message
-    assert found.message.endswith("qwen3-vl:8b sees.")
-    assert found.hint == 'vrag ask PATH "QUESTION" --model ollama:qwen3-vl:8b'
+    assert found.message.endswith("qwen3-vl:8b, eyes see.")
+    assert found.hint == (
+        'vrag ask PATH "QUESTION" --model ollama:qwen3-vl:8b; '
+        f'or vrag ask PATH "QUESTION" --model eyes --base-url {second.url}'
+    )
     assert [(model["name"], model["sees"], model["family"]) for model in found.details["models"]] == [
         ("qwen3-vl:8b", True, "qwen3-vl"),
         ("qwen3:8b", False, None),
-        ("eyes", None, None),
+        ("eyes", True, "qwen3-vl"),
     ]
 
 

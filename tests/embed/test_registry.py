@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from extras import require
 
 from vrag.embed.embedder import EmbedContent
-from vrag.embed.registry import SHORT_NAMES, embedder_names, open_embedder
+from vrag.embed.registry import SHORT_NAMES, embedder_names, full_name, open_embedder
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -77,8 +78,6 @@ class TestNames:
     def test_of_unknown_embedders_get_a_suggestion(self) -> None:
         with pytest.raises(EmbedError, match=r"Do you mean colqwen2\?"):
             open_embedder("colqwn2")
-        with pytest.raises(EmbedError, match="write sentence:org/model"):
-            open_embedder("org/model")
         with pytest.raises(EmbedError, match=r"Known: .*gve-3b.*sentence:"):
             open_embedder("???")
 
@@ -101,6 +100,48 @@ class TestNames:
             with pytest.raises(EmbedError, match="not here"):
                 open_embedder(short.upper())
         assert {"vidore/colqwen2-v1.0", "Alibaba-NLP/GVE-3B", "Qwen/Qwen3-VL-Embedding-2B"} <= set(asked)
+
+    @pytest.mark.parametrize(
+        ("folder", "scheme"),
+        [
+            ("gve", "gve"),
+            ("qwen3-vl-embedding", "sentence"),
+            ("qwen3-vl-tuned", "sentence"),
+            ("colqwen2-modules", "sentence"),
+            ("text", "sentence"),
+        ],
+    )
+    def test_of_folders_get_the_scheme_of_their_files(
+        self, models: Path, monkeypatch: pytest.MonkeyPatch, folder: str, scheme: str
+    ) -> None:
+        assert full_name(str(models / folder)) == f"{scheme}:{models / folder}"
+        monkeypatch.chdir(models)
+        assert full_name(f"./{folder}/") == full_name(folder) == f"{scheme}:{models / folder}"
+
+    def test_of_folders_open_the_same_embedder_as_with_their_scheme(self, models: Path) -> None:
+        opened = open_embedder(str(models / "gve"))
+        assert (opened.name, opened.fingerprint) == (
+            f"gve:{models / 'gve'}",
+            open_embedder(f"gve:{models / 'gve'}").fingerprint,
+        )
+
+    def test_of_models_that_write_text_are_refused(self, models: Path, tmp_path: Path) -> None:
+        chat = tmp_path / "Qwen2.5-VL-7B-Instruct"
+        shutil.copytree(models / "gve", chat)
+        with pytest.raises(EmbedError, match="writes text") as refused:
+            full_name(str(chat))
+        assert f"gve:{chat}" in (refused.value.hint or "")
+
+    @pytest.mark.parametrize("path", ["/models/GVE-3B", "./GVE-3B", "a/b/c", "C:\\models\\GVE-3B"])
+    def test_of_folders_that_do_not_exist_say_so(self, path: str) -> None:
+        with pytest.raises(EmbedError, match="There is no folder"):
+            open_embedder(path)
+
+    @pytest.mark.parametrize("short", SHORT_NAMES)
+    def test_of_the_hub_are_those_of_the_short_ones(self, short: str) -> None:
+        assert (
+            full_name(SHORT_NAMES[short].partition(":")[2].upper()) == SHORT_NAMES[short] == full_name(short)
+        )
 
     def test_of_local_models_last_when_the_folder_changes(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

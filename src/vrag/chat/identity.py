@@ -1,8 +1,9 @@
 """The identity of a served model: its architecture, the weights behind its name, whether it sees images.
 
-The sources are `/v1/models` (vLLM and SGLang name the weights in `root`; `owned_by` tells llama.cpp,
-LM Studio and Ollama apart) and endpoints of the programs: Ollama's `/api/show`, LM Studio's
-`/api/v0/models`, llama.cpp's `/props`. All of them are optional: what a server does not say stays empty.
+The sources are `/v1/models` (vLLM names the weights in `root`, and the model of an adapter in `parent`;
+`owned_by` tells SGLang, llama.cpp, LM Studio and Ollama apart) and endpoints of the programs: SGLang's
+`/model_info`, Ollama's `/api/show`, LM Studio's `/api/v1/models` and `/api/v0/models`, llama.cpp's `/props`.
+All of them are optional: what a server does not say stays empty.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ _ARCHITECTURES = {
 """
 
 
+_ANY_NAME = frozenset({"llamacpp", "sglang"})
+"""`owned_by` of programs that serve one model, and take any name in a request for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
     """A model as its server describes it."""
@@ -56,6 +61,10 @@ class ModelIdentity:
     """Name or path of the weights; empty if the server gives only the served name."""
     sees: bool | None = None
     """True if it accepts images; None if unknown."""
+    label: str = ""
+    """Name in the metadata of the weights' file, which a converter derived; empty if unknown."""
+    parent: str = ""
+    """Name or path of the weights that an adapter is loaded onto; empty for a whole model."""
 
     @property
     def family(self) -> str | None:
@@ -64,7 +73,7 @@ class ModelIdentity:
 
 
 async def ask_identity(base_url: str, model: str, key: str | None, seconds: float) -> ModelIdentity | None:
-    """Ask a server about a model; return None if it says nothing within `seconds`."""
+    """Ask a server about a model; return None if it does not answer within `seconds`."""
     try:
         async with _client(base_url, key) as client, asyncio.timeout(seconds):
             return await _identity(client, base_url, model)
@@ -88,31 +97,31 @@ def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
     return httpx.AsyncClient(headers=headers, verify=verify, trust_env=uses_proxy(base_url))
 
 
-async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity | None:
-    listed = read_listed(await _json(client, "GET", f"{base_url}/models"), model)
-    owner = str(listed.get("owned_by", ""))
-    origin = base_url.removesuffix("/v1")
-    match owner:
-        case "vllm" | "sglang":
-            return _of_root(listed, "vLLM" if owner == "vllm" else "SGLang", model)
+async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity:
+    """Ask as `ask_identity` does. Raises `httpx.HTTPError` or `OSError` if the server does not answer."""
+    status, data = await read_body(client, "GET", f"{base_url}/models")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # such as a proxy before a server that is starting
+        raise httpx.ReadError(f"status {status}")
+    answer = _parse(status, data)
+    listed, origin = read_listed(answer, model) or _only_entry(answer), base_url.removesuffix("/v1")
+    match str(listed.get("owned_by", "")):
+        case "sglang":
+            reported = await _of_sglang(client, origin, model)
         case "organization_owner":
-            entry = read_listed(await _json(client, "GET", f"{origin}/api/v0/models"), model)
-            sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(entry.get("type")))
-            return ModelIdentity("LM Studio", _text(entry.get("arch")), sees=sees) if entry else None
+            reported = await _of_lm_studio(client, origin, model)
         case "llamacpp":
-            props = json_object(await _json(client, "GET", f"{origin}/props"))
-            vision = json_object(props.get("modalities")).get("vision")
-            sees = vision if isinstance(vision, bool) else None
-            return ModelIdentity("llama.cpp", weights=_text(props.get("model_path")), sees=sees)
+            reported = await _of_llama_cpp(client, origin)
         case _ if isinstance(listed.get("architecture"), dict):
             takes = json_object(listed["architecture"]).get("input_modalities")
             sees = "image" in takes if isinstance(takes, list) else None
-            return ModelIdentity("OpenRouter", weights=_text(listed.get("hugging_face_id")), sees=sees)
+            reported = ModelIdentity("OpenRouter", weights=_text(listed.get("hugging_face_id")), sees=sees)
+        case "vllm":
+            reported = None
         case _ if urlsplit(base_url).path == "/v1" and urlsplit(base_url).scheme == "http":
-            shown = await _json(client, "POST", f"{origin}/api/show", {"model": model})
-            return _of_ollama(shown) or _of_root(listed, "", model)
+            reported = _of_ollama(await _json(client, "POST", f"{origin}/api/show", {"model": model}))
         case _:
-            return None
+            reported = None
+    return reported or _of_root(answer, listed, model)
 
 
 def read_listed(answer: object, model: str) -> Mapping[str, Any]:
@@ -123,15 +132,56 @@ def read_listed(answer: object, model: str) -> Mapping[str, Any]:
     return {}
 
 
+def _only_entry(answer: object) -> Mapping[str, Any]:
+    """Return the only model of a program that answers to any name; empty for other programs."""
+    entries = _entries(answer)
+    only = entries[0] if len(entries) == 1 else {}
+    return only if only.get("owned_by") in _ANY_NAME else {}
+
+
 def _entries(answer: object) -> list[dict[str, Any]]:
     listed = json_object(answer).get("data")
     return [json_object(entry) for entry in cast("list[object]", listed)] if isinstance(listed, list) else []
 
 
-def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdentity | None:
-    root = _text(listed.get("root"))
-    weights = "" if root == model else root
-    return ModelIdentity(program, weights=weights) if program or weights else None
+def _of_root(answer: object, listed: Mapping[str, Any], model: str) -> ModelIdentity:
+    """Return what an entry of the list says: the weights of a model, and of the one below an adapter."""
+    root, below = _text(listed.get("root")), _text(listed.get("parent"))
+    parent = _text(read_listed(answer, below).get("root")) or below
+    program = {"vllm": "vLLM", "sglang": "SGLang"}.get(str(listed.get("owned_by")), "")
+    return ModelIdentity(program, weights="" if root == model else root, parent=parent)
+
+
+async def _of_llama_cpp(client: httpx.AsyncClient, origin: str) -> ModelIdentity:
+    props = json_object(await _json(client, "GET", f"{origin}/props"))
+    sees = _flag(json_object(props.get("modalities")).get("vision"))
+    return ModelIdentity("llama.cpp", weights=_text(props.get("model_path")), sees=sees)
+
+
+async def _of_sglang(client: httpx.AsyncClient, origin: str, model: str) -> ModelIdentity | None:
+    """Return what SGLang says of its model, whose `root` is the served name; None if it says nothing."""
+    for path in ("model_info", "get_model_info"):  # the second is the older one
+        info = json_object(await _json(client, "GET", f"{origin}/{path}"))
+        if weights := _text(info.get("model_path")):
+            sees = _flag(info.get("has_image_understanding"))
+            weights = "" if weights == model else weights
+            return ModelIdentity("SGLang", _text(info.get("model_type")), weights, sees)
+    return None
+
+
+async def _of_lm_studio(client: httpx.AsyncClient, origin: str, model: str) -> ModelIdentity:
+    """Return what LM Studio says of a model; a loaded one may have an identifier of the user."""
+    newer = json_object(await _json(client, "GET", f"{origin}/api/v1/models")).get("models")
+    for entry in map(json_object, cast("list[object]", newer) if isinstance(newer, list) else []):
+        key, instances = _text(entry.get("key")), entry.get("loaded_instances")
+        loaded = cast("list[object]", instances) if isinstance(instances, list) else []
+        if model in {key, *(_text(json_object(instance).get("id")) for instance in loaded)}:
+            sees = _flag(json_object(entry.get("capabilities")).get("vision"))
+            weights = "" if key == model else key
+            return ModelIdentity("LM Studio", _text(entry.get("architecture")), weights, sees)
+    entry = read_listed(await _json(client, "GET", f"{origin}/api/v0/models"), model)
+    sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(entry.get("type")))
+    return ModelIdentity("LM Studio", _text(entry.get("arch")), sees=sees)
 
 
 def _of_ollama(answer: object) -> ModelIdentity | None:
@@ -142,16 +192,24 @@ def _of_ollama(answer: object) -> ModelIdentity | None:
         return None
     capabilities = shown.get("capabilities")
     sees = "vision" in capabilities if isinstance(capabilities, list) else None
-    return ModelIdentity("Ollama", architecture, _text(details.get("parent_model")), sees)
+    weights, label = _text(details.get("parent_model")), _text(info.get("general.name"))
+    return ModelIdentity("Ollama", architecture, weights, sees, label)
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
 async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:
     """Return the JSON of a response; None if there is none."""
-    status, data = await read_body(client, method, url, body)
+    return _parse(*await read_body(client, method, url, body))
+
+
+def _parse(status: int, data: bytes) -> object:
     try:
         return json.loads(data) if status == HTTPStatus.OK else None
     except (ValueError, RecursionError):

@@ -43,8 +43,8 @@ _RANKING = "Rank by `lexical` (words), `vector`, or `auto` (both)."
 RankingOption = Annotated[str | None, option(SEARCH, _RANKING, "VRAG_RANKING")]
 RerankerOption = Annotated[str | None, option(SEARCH, "Model that reranks the best hits.", "VRAG_RERANKER")]
 _EMBEDDER = (
-    "Embedding model: a short name such as colqwen2, `sentence:MODEL`, `gve:MODEL`, `qwen3-vl:MODEL`, or "
-    "`remote:MODEL@URL`."
+    "Embedding model: its folder, a short name such as colqwen2, a name of the hub, `sentence:MODEL`, "
+    "`gve:MODEL`, `qwen3-vl:MODEL`, or `remote:MODEL@URL`."
 )
 EmbedderOption = Annotated[str | None, option(SEARCH, _EMBEDDER, "the collection's own")]
 _QUERY_INSTRUCTION = (

@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from vrag.agent.events import Event
 from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
+from vrag.cli.session import ask_about_family
 from vrag.cli.terminal.console import echo, warn
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.agents import open_suggester
@@ -200,6 +201,8 @@ class WebServer:
         for name in self.settings.models:
             if len(name.split()) > 1:
                 warn(f"VRAG_MODELS contains the single model {name!r}. Separate several models by commas.")
+        if self.only is None:
+            ask_about_family(self.settings)
         configure_logs(logs.value, level)
         telemetry = observer_from_environment()
         app = self._create_app((telemetry,) if telemetry else ())

@@ -23,7 +23,8 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.errors import ModelError, SearchError, VragError
-from vrag.factory.agents import open_agent
+from vrag.factory.agents import check_agent, open_agent
+from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.search import open_client
 from vrag.geometry import Box, Size, Space, View, draw_view
 from vrag.search.client import SearchClient
@@ -55,7 +56,7 @@ class VRAG:
         model_name: Name of the model on that server.
         image_root: Folder of the pictures, if the search server is the reference's, which names paths.
             None for the setting.
-        profile: Family of the model; by its name where it is known.
+        profile: Family of the model; by what its server says, and by its name, where None.
 
     Raises:
         SettingsError: If an address or the profile cannot be used.
@@ -78,7 +79,7 @@ class VRAG:
         report = read_settings(
             "vrag", base_url, search_url, model_name, api_key, image_root=image_root, profile=profile
         )
-        self._agent = open_reference_agent(self, report.settings, SearchClient)
+        self._agents = ReferenceAgents(self, report.settings, SearchClient)
 
     def run(self, question: str) -> Generator[Step, None, Step] | str:
         """Answer a question.
@@ -103,7 +104,7 @@ class VRAG:
                 return stop.value[1]
 
     def _steps(self, question: str) -> Generator[Step, None, Step]:
-        agent = with_steps(self._agent, self.max_steps + 1)
+        agent = with_steps(self._agents.current(), self.max_steps + 1)
         pictures = _Pictures(agent)
         reply, tag = "", ""
         for event in agent.stream(question, save=pictures.save):
@@ -144,6 +145,8 @@ def read_settings(
 ) -> SettingsReport:
     """Load the user's settings, with the arguments of a class of the reference.
 
+    Models are not measured, so that a run makes the requests of the reference and no others.
+
     Raises `SettingsError` if a value cannot be used.
     """
     report = load_settings(
@@ -152,6 +155,7 @@ def read_settings(
         model=model,
         model_key=api_key,
         search_url=search_url,
+        probe=False,
         **more,
     )
     if api_key is None:
@@ -159,15 +163,27 @@ def read_settings(
     return replace(report, settings=report.settings.with_key_place("model_key", "api_key"))
 
 
-def open_reference_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
-    """Open the agent of the settings over a search server.
+class ReferenceAgents:
+    """The agent of the settings over a search server, opened again where the model server has another model.
 
-    The connections are closed when `owner` is garbage: the classes of the reference have no `close`. Raises
-    `SettingsError` or `ServerError` if the settings do not fit each other.
+    The reference's classes are often created before the model server has started. The connections are closed
+    when `owner` is garbage: the classes of the reference have no `close`. Raises `SettingsError` or
+    `ServerError` if the settings do not fit each other.
     """
-    client = open_client(settings, kind)
-    weakref.finalize(owner, client.close)
-    return open_agent(settings, client)
+
+    def __init__(self, owner: object, settings: Settings, kind: type[SearchClient]) -> None:
+        self._settings = settings
+        self._client = open_client(settings, kind)
+        weakref.finalize(owner, self._client.close)
+        check_agent(settings)
+        self._opened: tuple[ModelFamily, Agent] | None = None
+
+    def current(self) -> Agent:
+        """Return the agent. Raises `VragError` if it cannot be opened."""
+        family = open_family(self._settings)
+        if self._opened is None or self._opened[0] != family:
+            self._opened = family, open_agent(self._settings, self._client, family=family)
+        return self._opened[1]
 
 
 def with_steps(agent: Agent, steps: int) -> Agent:

@@ -46,7 +46,8 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
     """Serve search over indexes on port 8001.
 
     Args:
-        model_path: The embedder; empty for the one that the indexes were made with.
+        model_path: The embedder: a folder, also relative to the clone, or a name. Empty for the one that the
+            indexes were made with.
         corpus_path: Directories of indexes, relative to the clone, or their URLs. Empty for all collections
             in `search_engine/corpus`; where there is none, the sample documents are served.
 
@@ -65,7 +66,9 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
         print(f"There is no index in {corpus}: serving the sample documents.", file=sys.stderr)  # noqa: T201
         _exec_command("demo", "--only", "search")
     places = [word for directory in found for word in ("--collection", directory)]
-    _exec_command("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
+    folder = _clone() / model_path
+    embedder = ("--embedder", str(folder) if folder.is_dir() else model_path) if model_path else ()
+    _exec_command("serve", "--only", "search", *places, *embedder)
 
 
 def convert_dataset(
@@ -93,10 +96,14 @@ def convert_dataset(
 
 
 def _images() -> Path:
-    """Return the folder of the pictures: newer versions of the reference call it `image`."""
+    """Return the folder of the pictures: `image`, or `img`, as older versions of the reference have it.
+
+    A clone comes with an empty `image`, so that one who made an `img` has their pictures there.
+    """
     corpus = _corpus()
-    newer = corpus / "image"
-    return newer if newer.is_dir() else corpus / "img"
+    newer, older = corpus / "image", corpus / "img"
+    used = newer.is_dir() and any(not path.name.startswith(".") for path in newer.iterdir())
+    return older if older.is_dir() and not used else newer
 
 
 def _clone() -> Path:

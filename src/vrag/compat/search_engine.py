@@ -20,8 +20,6 @@ from platformdirs import user_cache_path
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.discover import Skipped
 from vrag.embed.embedder import Embedder
-from vrag.embed.model_files import find_checkpoint, read_settings
-from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import add
@@ -46,8 +44,6 @@ _NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
 _OLDER_TOP_K = 10
 _IMPORTED = CorpusOptions(ocr=False)
 """For indexes of the reference: they are searched by their vectors, so that no text is wanted."""
-_SCHEMES = {"qwen2_5_vl": "gve", "qwen3_vl": "qwen3-vl"}
-"""`model_type` of a checkpoint without `modules.json` → scheme: GVE is a Qwen2.5-VL as it stands."""
 
 
 class SearchEngine:
@@ -92,7 +88,7 @@ class SearchEngine:
         self.embed_model_name = model_or_path or embed_model_name or (_NODE_MODEL if older else "")
         if not self.embed_model_name and embedder is None:
             raise SearchError("No model is named.", 'Name one: SearchEngine("Qwen/Qwen3-VL-Embedding-2B")')
-        self._embedder = embedder or load_embedder(load_settings().settings, _spec(self.embed_model_name))
+        self._embedder = embedder or load_embedder(load_settings().settings, self.embed_model_name)
         self._collections: dict[str, Collection] = {}
         self._results: DetailedSearcher | None = None
         corpus = Path(dataset_dir or "search_engine/corpus")
@@ -220,19 +216,6 @@ class SearchEngine:
 
         done = add_listing(collection, list_entries(entries, FileFinder(self._files)), finish)
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))
-
-
-def _spec(model: str) -> str:
-    """Convert a model name of the reference implementation to one of the settings."""
-    known = {full.partition(":")[2].lower(): full for full in SHORT_NAMES.values()}
-    if ":" in model or model.lower() in SHORT_NAMES:
-        return model
-    if model.lower() in known:
-        return known[model.lower()]
-    folder = find_checkpoint(model)
-    kind = read_settings(folder, "config.json").get("model_type")
-    scheme = _SCHEMES.get(str(kind), "sentence")
-    return f"sentence:{model}" if (folder / "modules.json").is_file() else f"{scheme}:{model}"
 
 
 def _cache() -> Path:

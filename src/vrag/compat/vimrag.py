@@ -34,10 +34,12 @@ from vrag.agent.events import (
 )
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
+from vrag.agent.method import Method
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatDelta, ChatMessage, ChatModel, ChatOptions, ChatReply, ChatRetry
-from vrag.compat.agents import open_reference_agent, read_settings, with_steps
+from vrag.compat.agents import ReferenceAgents, read_settings, with_steps
 from vrag.errors import SettingsError
+from vrag.factory.agents import open_method
 from vrag.factory.models import chat_options, open_chat
 from vrag.providers import is_dashscope
 from vrag.search.client import SearchClient
@@ -47,6 +49,8 @@ from vrag.types import Query
 
 _FRAMES = 32
 """Maximum of the frames of a clip, as in the reference."""
+_USUAL_FACTOR = 28
+"""Pixels per visual token and side, of most families."""
 _SERVER_OPTIONS = ChatOptions()
 _OUT_OF_STEPS = "The run reached its last step without an answer."
 
@@ -69,7 +73,7 @@ class VimRAG:
         top_k: The same as `search_top_k`, which it replaces where it is given.
         image_root: Folder of the pictures, if the search server is the reference's, which names paths.
             None for the setting.
-        profile: Family of the model; by its name where it is known.
+        profile: Family of the model; by what its server says, and by its name, where None.
 
     Raises:
         SettingsError: If a value cannot be used.
@@ -115,14 +119,10 @@ class VimRAG:
         reference = {"thinking_switch": switch, "crop_nodes": False}
         unset = {name: value for name, value in reference.items() if report.origins[name] == "default"}
         self._report = replace(report, settings=report.settings.model_copy(update=unset))
-        opened = open_reference_agent(self, self._report.settings, _RecordingClient)
-        self._agent = _with_pixels(
-            opened,
-            self._report,
-            image=max_pixels_image,
-            frame=max_pixels_video,
-            memory=memory_buffer_pixels,
-        )
+        self._pixels = _PixelLimits(max_pixels_image, max_pixels_video, memory_buffer_pixels)
+        self._agents = ReferenceAgents(self, self._report.settings, _RecordingClient)
+        # A limit that cannot be used is an error now, before the model server is asked.
+        self._pixels.apply(open_method(self._report.settings), _USUAL_FACTOR, self._report)
 
     @property
     def max_steps(self) -> int:
@@ -155,16 +155,18 @@ class VimRAG:
         if not isinstance(question, str) or not question.strip():
             raise ValueError('run takes a dictionary with the question: run({"query": "…"})')
         parts: SimpleQueue[_Part] = SimpleQueue()
-        shared = self._agent.environment
+        opened = self._agents.current()
+        shared = opened.environment
         assert isinstance(shared.searcher, _RecordingClient)
         received: dict[str, SearchResult] = {}
-        policy = self._agent.policy
+        policy = opened.policy
         if isinstance(policy, ChatPolicy):  # chunks of a local model are not streamed
             settings = self._report.settings
             options = chat_options(settings, shared.profile, shared.tools)
             policy = ChatPolicy(_StreamTap(open_chat(settings), parts.put), options, policy.name)
         agent = replace(
-            with_steps(self._agent, self.max_mem_steps),
+            with_steps(opened, self.max_mem_steps),
+            method=self._pixels.apply(opened.method, shared.profile.factor, self._report),
             policy=policy,
             environment=replace(shared, searcher=shared.searcher.for_run(received)),
         )
@@ -173,30 +175,41 @@ class VimRAG:
             yield from translator.of(part)
 
 
-def _with_pixels(agent: Agent, report: SettingsReport, *, image: int, frame: int, memory: int) -> Agent:
-    """Return the agent with the reference's pixels of a picture, of a frame, and of all that is remembered.
+@dataclass(frozen=True, slots=True)
+class _PixelLimits:
+    """The reference's limits of pixels."""
 
-    The reference has no limit for all results of a search.
-    """
-    area = agent.environment.profile.factor**2
-    fresh = report.settings.fresh_tokens
-    if report.origins["fresh_tokens"] == "default":
-        largest = max(image, _FRAMES * frame)
-        fresh = max(fresh, agent.environment.options.hits * largest // area)
-    method: Any = agent.method
-    values = {
-        "image_pixels": image,
-        "frame_pixels": frame,
-        "tokens": memory // area,
-        "frames": _FRAMES,
-        "fresh_tokens": fresh,
-    }
-    try:
-        memory_options = MemoryOptions.model_validate({**method.memory.model_dump(), **values})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        raise SettingsError(f"{fault['loc'][0]} cannot be used: {fault['msg']}.") from None
-    return replace(agent, method=replace(method, memory=memory_options))
+    image: int
+    """Of a picture."""
+    frame: int
+    """Of a frame of a video."""
+    memory: int
+    """Of all that is remembered."""
+
+    def apply(self, method: Method, factor: int, report: SettingsReport) -> Method:
+        """Return the method with these limits, for a model with so many pixels per visual token and side.
+
+        The reference has no limit for all results of a search. Raises `SettingsError` for a limit that cannot
+        be used.
+        """
+        fresh = report.settings.fresh_tokens
+        if report.origins["fresh_tokens"] == "default":
+            largest = max(self.image, _FRAMES * self.frame)
+            fresh = max(fresh, (report.settings.hits or method.hits) * largest // factor**2)
+        graph_method: Any = method
+        values = {
+            "image_pixels": self.image,
+            "frame_pixels": self.frame,
+            "tokens": self.memory // factor**2,
+            "frames": _FRAMES,
+            "fresh_tokens": fresh,
+        }
+        try:
+            memory = MemoryOptions.model_validate({**graph_method.memory.model_dump(), **values})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise SettingsError(f"{fault['loc'][0]} cannot be used: {fault['msg']}.") from None
+        return replace(graph_method, memory=memory)
 
 
 class _RecordingClient(SearchClient):

@@ -26,7 +26,8 @@ from vrag.chat.http_clients import is_loopback
 from vrag.chat.identity import ModelIdentity, ask_identity, list_models
 from vrag.doctor.check import Check, failed, ok, skipped, warning
 from vrag.errors import ModelError
-from vrag.model_profiles import ModelKind, profile_of, read_model_name
+from vrag.factory.families import family_by_report
+from vrag.model_profiles import ModelKind, read_model_name
 from vrag.providers import PROVIDERS
 
 T = TypeVar("T")
@@ -300,9 +301,16 @@ def sees_by_name(model: str) -> bool | None:
     return {ModelKind.VISION: True, ModelKind.TEXT: False, ModelKind.OTHER: False}.get(kind)
 
 
+def _sees(name: str, identity: ModelIdentity) -> bool | None:
+    """Return whether a model reads pictures, by its server, the name of its weights, or its own."""
+    by_weights = sees_by_name(identity.weights)
+    known = (identity.sees, by_weights, sees_by_name(name))
+    return next((sees for sees in known if sees is not None), None)
+
+
 def _model(server: LocalServer, name: str, identity: ModelIdentity | None) -> LocalModel:
     identity = identity or ModelIdentity()
-    known = profile_of(name)
+    known = family_by_report(name, identity)
     if server.provider:
         flags = f"--model {shlex.quote(f'{server.provider}:{name}')}"
     else:
@@ -311,7 +319,7 @@ def _model(server: LocalServer, name: str, identity: ModelIdentity | None) -> Lo
         server=identity.program or server.title,
         base_url=server.base_url,
         name=name,
-        sees=sees_by_name(name) if identity.sees is None else identity.sees,
-        family=known.name if known else identity.family,
+        sees=_sees(name, identity),
+        family=known.profile.name if known else None,
         command=f'vrag ask PATH "QUESTION" {flags}',
     )

@@ -9,13 +9,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from vrag.agent.policy import Delta, Message, Policy, Reply, Retry
 from vrag.doctor import endpoint, environment
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, skipped
 from vrag.errors import ModelError, SettingsError
+from vrag.factory.families import FamilySource, ModelFamily, keep_measurement, open_family
 from vrag.factory.indexing import apply_sandbox
-from vrag.factory.models import ModelFamily, chat_options, open_chat, open_family
+from vrag.factory.models import chat_options, open_chat
 from vrag.providers import LOCAL_PREFIX
 from vrag.settings import Settings, SettingsReport
 
@@ -129,7 +131,7 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
 
         path, local = settings.model.removeprefix(LOCAL_PREFIX), LocalOptions(max_tokens=REPLY_TOKENS)
         policy = open_local(path, device=settings.device, dtype=settings.dtype, options=local)
-        yield from _vision_steps(policy, open_family(settings), settings, options, after="")
+        yield from _vision_steps(policy, _families_of(settings), settings, options, after="")
         return
     if not settings.model and (not settings.base_url or report.origins["base_url"] == "OPENAI_BASE_URL"):
         hint = "To check a model: vrag doctor --model MODEL --base-url URL"
@@ -144,8 +146,8 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
     model = settings.model or "-"  # check_models then lists those of the server
     changes = {"model": model, "model_retries": 0, **limits, "connect_seconds": connect}
     chat = open_chat(settings.model_copy(update=changes))
-    family = open_family(settings, probe=False, quiet=True)
-    plain = replace(chat_options(settings, family.profile), tools=(), logprobs=False, token_ids=False)
+    families = _families_of(settings)
+    plain = replace(chat_options(settings, families.used.profile), tools=(), logprobs=False, token_ids=False)
     models = partial(endpoint.check_models, chat, named=bool(settings.model))
     steps = (
         CheckStep("endpoint", partial(endpoint.check_address, chat.base_url, connect)),
@@ -154,7 +156,7 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
         CheckStep("token ids", partial(endpoint.check_tokens, chat), "reply", slow=True),
         CheckStep("tools", partial(endpoint.check_tools, chat), "reply", slow=True),
         *_vision_steps(
-            StoppablePolicy(ChatPolicy(chat, plain), options.stop), family, settings, options, after="reply"
+            StoppablePolicy(ChatPolicy(chat, plain), options.stop), families, settings, options, after="reply"
         ),
     )
     for step in steps:
@@ -205,17 +207,38 @@ def _with_doctor_limits(probe: Callable[[], Check]) -> Check:
     return replace(check, message=message, hint=hint)
 
 
+class _Families(NamedTuple):
+    """The family that is used, and the one that would be if none were set."""
+
+    used: ModelFamily
+    found: ModelFamily
+
+
+def _families_of(settings: Settings) -> _Families:
+    automatic = settings.model_copy(update={"profile": "auto"})
+    found = open_family(automatic, probe=False, quiet=True)
+    return _Families(open_family(settings, probe=False, quiet=True), found)
+
+
 def _vision_steps(
-    policy: Policy, family: ModelFamily, settings: Settings, options: DoctorOptions, after: str
+    policy: Policy, families: _Families, settings: Settings, options: DoctorOptions, after: str
 ) -> Iterator[CheckStep]:
     from vrag.doctor import vision
 
-    profile, coords = family.profile, options.coords
+    profile, coords = families.used.profile, options.coords
     count = min(settings.max_steps or MAX_PICTURES, MAX_PICTURES)
     cost = partial(vision.check_picture_cost, policy, profile, coords=coords)
-    yield CheckStep("profile", partial(vision.check_profile, settings, family, coords=coords))
+    yield CheckStep("profile", partial(vision.check_profile, families.used, families.found, coords=coords))
     yield CheckStep("pictures", partial(vision.check_pictures, policy, count), after, slow=True)
     yield CheckStep("picture cost", cost, "pictures", slow=True)
     if coords:
-        measure = partial(vision.check_coords, policy, profile, model=settings.model, seconds=options.seconds)
+        decided = families.used.source not in {FamilySource.NOTHING, FamilySource.MEASUREMENT}
+        measure = partial(
+            vision.check_coords,
+            policy,
+            profile,
+            model=settings.model,
+            seconds=options.seconds,
+            keep=None if decided else partial(keep_measurement, settings),
+        )
         yield CheckStep("coordinates", measure, "pictures", slow=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vrag.agent.policy import Policy, Reply
 from vrag.doctor.check import Check, ok, warning
 from vrag.errors import ModelError
-from vrag.factory.models import FamilySource, ModelFamily
+from vrag.factory.families import FamilySource, ModelFamily
 from vrag.geometry import Size
 from vrag.grounding.conventions import Convention, Measurement, measure
 from vrag.grounding.questions import (
@@ -23,8 +23,7 @@ from vrag.grounding.questions import (
     make_pages,
     measured_factor,
 )
-from vrag.model_profiles import PROFILES, Profile, profile_of
-from vrag.settings import Settings
+from vrag.model_profiles import PROFILES, Profile
 
 SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that no known family resizes, with 28 and with 32 pixels per visual token."""
@@ -57,12 +56,14 @@ def _ask_colors(policy: Policy, questions: Sequence[Sequence[Size]]) -> list[Rep
     return asyncio.run(ask_all())
 
 
-def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = False) -> Check:
+def check_profile(family: ModelFamily, found: ModelFamily, *, coords: bool = False) -> Check:
     """Report the family of the model, and how it was determined.
 
-    With `coords`, box coordinates are measured next, and no hint recommends it.
+    `found` is the family that is found where none is set. With `coords`, box coordinates are measured next,
+    and no hint recommends it.
     """
-    profile, known = family.profile, profile_of(settings.model)
+    profile = family.profile
+    known = None if found.source is FamilySource.NOTHING else found.profile
     text = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
     details = {
         "profile": profile.name,
@@ -73,7 +74,8 @@ def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = Fal
     if family.source is FamilySource.SETTING and known not in {None, profile}:
         unless = "the check of coordinates says" if coords else "--coords says"
         hint = f"Unless {unless} otherwise: VRAG_PROFILE={known.name}" if known else ""
-        return warning(f"{text}, as set; the model's name suggests {details['known']}.", hint, details)
+        source = _SOURCES[found.source]
+        return warning(f"{text}, as set; it is {details['known']} {source}.", hint, details)
     if family.source is FamilySource.NOTHING:
         hint = "" if coords else "Measure it: vrag doctor --coords"
         reason = family.notice.partition(". Boxes are read")[0].rstrip(".")
@@ -129,11 +131,18 @@ def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False
 
 
 def check_coords(
-    policy: Policy, profile: Profile, *, model: str = "", seconds: float = math.inf, seed: int = 0
+    policy: Policy,
+    profile: Profile,
+    *,
+    model: str = "",
+    seconds: float = math.inf,
+    seed: int = 0,
+    keep: Callable[[Sequence[ProbeAnswer]], None] | None = None,
 ) -> Check:
     """Measure in which coordinate convention the model writes boxes, and find the profiles that fit.
 
-    The picture sizes are those of the profile in force; `seconds` is the time limit per question.
+    The picture sizes are those of the profile in force; `seconds` is the time limit per question. `keep`
+    stores the answers for later runs, if they show the convention.
     """
     answers = asyncio.run(ask_pages(policy, make_pages(profile, seed=seed), seconds))
     failures = [answer.failure for answer in answers if answer.failure]
@@ -147,6 +156,9 @@ def check_coords(
     names = fitting_profiles(result.convention, profile, model=model, factor=measured_factor(answers))
     details = details | {"profiles": names}
     message = f"Boxes are written in {result.convention}. {summary}"
+    if keep is not None:
+        keep(answers)
+        message = f"{message} Later runs use this."
     if profile.name in names:
         return ok(f"{message} VRAG_PROFILE={profile.name} fits.", details=details)
     if not names:

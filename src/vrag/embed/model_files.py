@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
+_PATH = re.compile(r"[./~\\]|[A-Za-z]:[\\/]|[^:]*[/\\][^:]*[/\\]")
+"""The beginning of a path; no name of the hub has two slashes."""
 _TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
 _PATH_KEYS = {"_name_or_path", "name_or_path", "base_model_name_or_path"}
 """Keys of paths that files were once read from."""
@@ -50,6 +52,16 @@ def find_checkpoint(name: str) -> Path:
     except (OSError, ValueError):  # not here yet
         pass
     return _download(hub, wanted)
+
+
+def names_checkpoint(name: str) -> bool:
+    """Return whether a name is that of a folder, whether it exists or not, or may be one of the hub.
+
+    >>> [names_checkpoint(name) for name in ("/models/GVE-3B", "C:/GVE-3B", "org/model@v1", "colqwn2")]
+    [True, True, True, False]
+    """
+    folder = Path(name).expanduser().is_dir() if name else False
+    return folder or bool(_PATH.match(name) or _HUB_NAME.fullmatch(name))
 
 
 def lasting_name(name: str) -> str:

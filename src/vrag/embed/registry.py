@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Protocol, Unpack, cast
 from vrag.embed.embedder import VectorKind
 from vrag.embed.options import EmbedArguments, EmbedOptions
 from vrag.errors import EmbedError, FingerprintMismatch
+from vrag.model_profiles import profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -36,6 +38,8 @@ SHORT_NAMES = {
     "bge-m3": "sentence:BAAI/bge-m3",
 }
 """Short names of the reference's models and a few others."""
+_BARE_SCHEMES = {"qwen2_5_vl": "gve", "qwen3_vl": "qwen3-vl"}
+"""Schemes of checkpoints without `modules.json`, by their `model_type`."""
 RETIRED = frozenset({"gve-reference"})
 """Schemes whose embedders made wrong vectors in earlier versions; in settings they mean `gve`."""
 
@@ -52,26 +56,62 @@ class EmbedderFactory(Protocol):
 
 
 def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
-    """Open the embedder of a short name or of `SCHEME:ARGUMENT`.
+    """Open the embedder of a name; see `full_name`. Settings are those of `EmbedOptions`.
+
+    Raises `EmbedError` if the name is unknown, or the embedder cannot be opened, and `MissingExtra` if its
+    libraries are not installed.
+    """
+    scheme, _, argument = full_name(spec).partition(":")
+    return _factories()[scheme.lower()](argument, EmbedOptions(**settings))
+
+
+def full_name(spec: str) -> str:
+    """Return the `SCHEME:ARGUMENT` of an embedder, which is named by that, a short name, a folder or the hub.
 
     Schemes are `sentence`, `gve`, `qwen3-vl`, `remote`, `remote-chat`, `pooling` and those of entry points;
-    `gve-reference` is an old spelling of `gve`. Short names and schemes are matched without regard to case.
-    Settings are those of `EmbedOptions`. Raises `EmbedError` if the name is unknown, or the embedder cannot
-    be opened, and `MissingExtra` if its libraries are not installed.
+    `gve-reference` is an old spelling of `gve`. Short names, the hub's names of the same models, and schemes
+    are matched without regard to case. The scheme of a folder, or of another model of the hub, is read from
+    its files, for which a model is downloaded.
+
+    Raises `EmbedError` if the name is unknown, the folder does not exist or holds no embedder, or the hub has
+    no such model, and `MissingExtra` if the client of the hub is not installed.
     """
-    options = EmbedOptions(**settings)
-    full = SHORT_NAMES.get(spec.strip().lower(), spec.strip())
-    scheme, colon, argument = full.partition(":")
-    factory = _factories().get(scheme.lower())
-    _check_built_in(scheme.lower())
-    if not colon or not argument or factory is None:
+    from vrag.embed.model_files import find_checkpoint, lasting_name, names_checkpoint
+
+    name = spec.strip()
+    known = {full.partition(":")[2].lower(): full for full in SHORT_NAMES.values()} | SHORT_NAMES
+    if full := known.get(name.lower()):
+        return full
+    scheme, _, argument = name.partition(":")
+    if argument and scheme.lower() in _factories():
+        _check_built_in(scheme.lower())
+        return name
+    if not names_checkpoint(name):
         names = embedder_names()
-        near = difflib.get_close_matches(spec.lower(), names, 1, cutoff=0.6)
-        hint = (f"Do you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
-        if spec.count("/") == 1 and ":" not in spec:
-            hint = f"For a model of the hub or a folder, write sentence:{spec}"
+        near = difflib.get_close_matches(name.lower(), names, 1, cutoff=0.6)
+        hint = (f"Do you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}, and folders."
         raise EmbedError(f"Unknown embedder {spec!r}.", hint)
-    return factory(argument, options)
+    return f"{_scheme_of(find_checkpoint(name), name)}:{lasting_name(name)}"
+
+
+def _scheme_of(folder: Path, name: str) -> str:
+    """Return the scheme of a checkpoint by its files.
+
+    GVE, and Qwen3-VL-Embedding without `modules.json`, look like the model that they were made from: their
+    names tell them apart. Raises `EmbedError` if it is that model, or the files are damaged.
+    """
+    from vrag.embed.model_files import read_settings
+
+    bare = _BARE_SCHEMES.get(str(read_settings(folder, "config.json").get("model_type")))
+    if bare is None or (folder / "modules.json").is_file():
+        return "sentence"
+    if profile_of(name) is not None:
+        raise EmbedError(
+            f"{name} writes text: it is no embedder.",
+            "Name an embedding model, such as qwen3-vl-embedding-2b. If this is one all the same, write "
+            f"{bare}:{name}",
+        )
+    return bare
 
 
 def embedder_names() -> list[str]:

@@ -18,11 +18,11 @@ from vrag.agent.methods import METHODS, build_method
 from vrag.agent.suggestions import ModelSuggester, QuestionSuggester, ReaderSuggester
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
+from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.models import (
     chat_options,
     open_chat,
-    open_family,
     open_judge_model,
     open_local_model,
     open_text_reader,
@@ -48,19 +48,24 @@ def open_agent(
     searcher: Searcher,
     documents: frozenset[str] | None = None,
     collection: str | None = None,
+    family: ModelFamily | None = None,
 ) -> Agent:
     """Return the agent that the settings describe. Its model is loaded at the first question.
 
     It is limited to the documents with these ids and to this one of several collections; None for all.
+    `family` is that of the model, if it has been opened already.
 
     Raises `SettingsError` if the settings contradict each other, `ActionError` if a custom tool cannot be
     loaded, and `ModelError` or `MissingExtra` if the checkpoint of a local model cannot be opened.
     """
-    family = open_family(settings)
-    profile = _apply_wording(settings, family.profile)
+    family = family or open_family(settings)
+    profile = _with_last_turn(settings, family.profile)
     environment = open_environment(settings, searcher, profile, documents, collection)
     agent = agent_of(settings, environment, open_policy(settings, environment))
-    return replace(agent, notices=(family.notice,)) if family.notice else agent
+    unworded = _missing_instruction(settings, family.profile)
+    if unworded:
+        log.warning("%s", unworded)
+    return replace(agent, notices=tuple(filter(None, (family.notice, unworded))))
 
 
 def open_environment(
@@ -153,22 +158,25 @@ def open_profile(settings: Settings) -> Profile:
     Raises `SettingsError` if there is no profile of the name that is set, or the instruction cannot be read,
     and `ModelError` if the checkpoint belongs to an unknown model family.
     """
-    return _apply_wording(settings, open_family(settings).profile)
+    return _with_last_turn(settings, open_family(settings).profile)
 
 
-def _apply_wording(settings: Settings, profile: Profile) -> Profile:
-    """Return the profile with the user's texts; warn if a released checkpoint lacks its own instruction."""
-    if not METHODS[settings.agent].follows_checkpoints:
-        return profile
-    wording = _wording(settings)
-    if wording is None and profile.instruction is None and profile.name in PUBLISHED:
-        log.warning(
-            "Checkpoints of the profile %s were trained on an instruction of their own: fetch it with "
-            "`vrag config fetch-instruction %s` and name the file with VRAG_INSTRUCTION.",
-            profile.name,
-            profile.name,
-        )
+def _with_last_turn(settings: Settings, profile: Profile) -> Profile:
+    """Return the profile with the user's text for the last turn, if there is one."""
+    wording = _wording(settings) if METHODS[settings.agent].follows_checkpoints else None
     return replace(profile, answer_now=wording.answer_now) if wording and wording.answer_now else profile
+
+
+def _missing_instruction(settings: Settings, profile: Profile) -> str:
+    """Return a notice if a released checkpoint lacks the instruction it was trained on; else empty."""
+    own = settings.instruction or profile.instruction is not None
+    if own or profile.name not in PUBLISHED or not METHODS[settings.agent].follows_checkpoints:
+        return ""
+    return (
+        f"Checkpoints of the profile {profile.name} were trained on an instruction of their own; vrag's is "
+        f"sent instead. Fetch theirs with `vrag config fetch-instruction {profile.name}` and name the file "
+        "with VRAG_INSTRUCTION."
+    )
 
 
 def check_agent(settings: Settings) -> None:

@@ -23,6 +23,7 @@ from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
 from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
 from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
@@ -116,7 +117,9 @@ class Agents:
             raise SettingsError(f"There is no collection {choice.collection!r}.", f"Available: {known}.")
         if choice.documents is not None:
             self._check_documents(choice.documents, choice.collection)
-        agent = self._open(replace(choice, user=""), choice.collection if len(names) > 1 else None)
+        settings = self._settings_of(choice)
+        family = open_family(settings, quiet=True)  # a server may have been started again with other weights
+        agent = self._open(replace(choice, user=""), choice.collection if len(names) > 1 else None, family)
         if not choice.user:
             return agent
         return replace(agent, environment=replace(agent.environment, user=choice.user))
@@ -126,33 +129,37 @@ class Agents:
         await close_chats()
 
     @cached_property
-    def _open(self) -> Callable[[AgentSelection, str | None], Agent]:
+    def _open(self) -> Callable[[AgentSelection, str | None, ModelFamily], Agent]:
         @lru_cache(64)  # building an agent reads settings and finds custom tools
-        def open_(choice: AgentSelection, collection: str | None) -> Agent:
-            changes: dict[str, Any] = {
-                "agent": choice.agent,
-                "max_steps": choice.max_steps,
-                "hits": choice.top_k,
-                "thinking": choice.thinking,
-                "crop_nodes": choice.crop_nodes,
-                "verify": choice.verify,
-            }
-            changes = {name: value for name, value in changes.items() if value is not None}
-            settings = self.settings
-            if choice.chosen is not None:
-                settings = settings_of_choice(settings, choice.chosen)
-            elif choice.model is not None:
-                if choice.model not in self._models:
-                    known = ", ".join(name or "'' (offline)" for name in self._models)
-                    raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
-                changes["model"] = self._models[choice.model]
-                if not changes["model"]:
-                    changes["base_url"] = ""
-            settings = settings.model_copy(update=changes)
-            agent = open_agent(settings, self.registry, choice.documents, collection)
+        def open_(choice: AgentSelection, collection: str | None, family: ModelFamily) -> Agent:
+            settings = self._settings_of(choice)
+            agent = open_agent(settings, self.registry, choice.documents, collection, family)
             return replace(agent, draft=DraftMode.CITED)
 
         return open_
+
+    def _settings_of(self, choice: AgentSelection) -> Settings:
+        """Return the settings with what a request selects. Raises `SettingsError` for an unknown model."""
+        changes: dict[str, Any] = {
+            "agent": choice.agent,
+            "max_steps": choice.max_steps,
+            "hits": choice.top_k,
+            "thinking": choice.thinking,
+            "crop_nodes": choice.crop_nodes,
+            "verify": choice.verify,
+        }
+        changes = {name: value for name, value in changes.items() if value is not None}
+        settings = self.settings
+        if choice.chosen is not None:
+            settings = settings_of_choice(settings, choice.chosen)
+        elif choice.model is not None:
+            if choice.model not in self._models:
+                known = ", ".join(name or "'' (offline)" for name in self._models)
+                raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
+            changes["model"] = self._models[choice.model]
+            if not changes["model"]:
+                changes["base_url"] = ""
+        return settings.model_copy(update=changes)
 
     @cached_property
     def _models(self) -> Mapping[str, str]:

@@ -74,7 +74,7 @@ class Session:
     embedder: Embedder | None = field(default=None, repr=False)
     """The embedder of the collections; None without vectors, or when a server searches."""
     _agent: tuple[tuple[object, ...], Agent] | None = field(default=None, repr=False)
-    """The agent of `ask`, with the scope and the paths it was opened for."""
+    """The agent of `ask`, with the scope, the paths and the family of the model that it was opened for."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _running: Counter[asyncio.AbstractEventLoop] = field(
         default_factory=Counter[asyncio.AbstractEventLoop], repr=False
@@ -252,11 +252,14 @@ class Session:
         return open_agent(self.settings, searcher, self.scope if documents is None else documents)
 
     def _default_agent(self) -> Agent:
-        """Return the agent for the scope, opened once."""
+        """Return the agent for the scope, opened once, and again where the server has another model."""
+        from vrag.factory.families import open_family
+
+        family = open_family(self.settings, quiet=True)
         with self._lock:
-            scope = self.scope, self.paths
-            if self._agent is None or self._agent[0] != scope:
-                self._agent = scope, self.agent()
+            opened_for = self.scope, self.paths, family
+            if self._agent is None or self._agent[0] != opened_for:
+                self._agent = opened_for, self.agent()
             return self._agent[1]
 
     def _followed_agent(self) -> Agent:

@@ -1,6 +1,7 @@
 """A short measurement of a model's box coordinates at its first use, cached for later.
 
 It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more if 8 do not decide.
+Pictures cost money at some servers, so that nobody is measured unasked; a refusal is cached as well.
 The result is cached in the user's cache folder with every reply, by the server's address, the name of the
 model and the identity that the server reports: other weights under the same name are measured again. After
 thirty days the model is measured again in any case, since services reuse names for newer models.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from vrag.model_profiles import Profile
 
 MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
+QUESTION_TOKENS = 500
+"""Tokens of a question, about: a page of at most 512 visual tokens, and a sentence."""
 TOTAL_SECONDS = 120.0
 """Time limit of a probe."""
 QUESTION_SECONDS = 60.0
@@ -87,6 +90,10 @@ class CoordinateProbe(BaseModel):
         return self.space is not None or replied
 
 
+DECLINED = CoordinateProbe(space=None, reason="you chose not to measure it")
+"""In place of a result: the user does not want the model to be measured."""
+
+
 async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> CoordinateProbe:
     """Measure how a model writes boxes, with as few questions as possible, in limited seconds.
 
@@ -98,13 +105,14 @@ async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_S
     ends = clock() + seconds
     for numbers in _ROUNDS:
         answers += await ask_pages(policy, pages, QUESTION_SECONDS, numbers, total=ends - clock())
-        found = _judge(answers)
+        found = result_of(answers)
         if found.space is not None or clock() >= ends or not any(answer.sample.numbers for answer in answers):
             return found
-    return _judge(answers)
+    return result_of(answers)
 
 
-def _judge(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
+def result_of(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
+    """Return the result of a measurement with these answers, also of the longer one of the doctor."""
     found = measure([answer.sample for answer in answers])
     failure = next((answer.failure for answer in answers if answer.failure), "")
     return CoordinateProbe(

@@ -16,7 +16,7 @@ from vrag.embed.model_files import read_settings
 from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError, ModelError, SettingsError
-from vrag.model_profiles import PROFILES, Profile, read_profile
+from vrag.model_profiles import PROFILES, Profile, published_profile, read_profile
 
 _ANY_SIZE = 2**40
 """Pixels: more than any picture has. Pictures come at their size and are not resized again."""
@@ -94,7 +94,9 @@ def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -
 
 
 def family_of(folder: Path) -> Profile:
-    """Return the profile that a checkpoint brings along, or that of its family.
+    """Return the profile that a checkpoint brings along, or that of its name or its family.
+
+    The name of the folder decides for published fine-tunes only.
 
     Raises `ModelError` if it belongs to an unknown model family, or its files are damaged.
     """
@@ -108,7 +110,7 @@ def family_of(folder: Path) -> Profile:
         kind = read_settings(folder, "config.json").get("model_type", "nothing known")
     for profile in PROFILES.values():
         if kind in profile.model_types:
-            return profile
+            return published_profile(str(folder)) or profile
     kinds = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
     raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {kinds}.")
 

@@ -18,7 +18,7 @@ from vrag.cli.terminal.console import echo, plain, print_json, print_result, pri
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line
 from vrag.datasets.registry import open_cases, with_distinct_ids
 from vrag.errors import CaseError, SettingsError
-from vrag.factory.models import USUAL_PROFILE
+from vrag.factory.families import USUAL_PROFILE
 from vrag.model_profiles import profile_named
 from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
 from vrag.synthesis import synthesize as make

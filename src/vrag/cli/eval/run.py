@@ -12,7 +12,7 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.eval.job import BenchmarkJob, open_prepared, open_questions
 from vrag.cli.eval.report import WrittenReport, interval_text, print_summary, write_report
-from vrag.cli.session import index_documents
+from vrag.cli.session import ask_about_family, index_documents
 from vrag.cli.terminal.console import echo, echo_problem, plain, print_result, print_table, warn
 from vrag.cli.terminal.files import read_questions
 from vrag.cli.terminal.progress import warn_of_early_end
@@ -135,6 +135,7 @@ def run(
     job.check_folder()
     if not report.settings.model:
         warn(OFFLINE)
+    ask_about_family(report.settings)
     session = source.open_session(report)
     evaluation = job.run(session)
     written = write_report(evaluation, out, session)

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.session import ask_about_family
 from vrag.cli.terminal import files
 from vrag.cli.terminal.console import (
     duration,
@@ -178,6 +179,7 @@ def rollout(
     """
     settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
     cases = read_questions(dataset)
+    ask_about_family(settings)
     session = open_session(settings)
     files.warn_missing_documents(cases, session.documents)
     session.warm_up()

@@ -1,0 +1,345 @@
+"""The family of a model: its profile, by the settings, a checkpoint, a server, a name or a measurement.
+
+A family determines how images are shown and in which coordinates boxes are read; a wrong one crops another
+part of the page without an error. A name is what somebody called a model: `vllm serve CHECKPOINT
+--served-model-name NAME` serves any weights under any name. So what a server says of its weights outranks the
+name, and nothing is guessed silently: if neither server nor name nor measurement decide, boxes are read in
+the default convention and the run carries a notice.
+
+Families are kept for some minutes in the process, measurements in the cache folder of the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from vrag.factory.models import chat_options, open_chat, open_local_model
+from vrag.model_profiles import (
+    PROFILES,
+    ModelKind,
+    profile_named,
+    profile_of,
+    published_profile,
+    read_model_name,
+)
+from vrag.providers import LOCAL_PREFIX, is_hosted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from vrag.chat.identity import ModelIdentity
+    from vrag.grounding.probe import CoordinateProbe
+    from vrag.grounding.questions import ProbeAnswer
+    from vrag.model_profiles import ModelName, Profile
+    from vrag.settings import Settings
+
+USUAL_PROFILE = "qwen2.5-vl"
+"""Profile of unknown models and of the offline policy."""
+IDENTITY_SECONDS = 5.0
+"""Time limit for asking a server about a model."""
+KEPT_SECONDS = 300.0
+"""Time after which a server is asked again: it may have been started again with other weights."""
+_CHOOSE = "it cannot see pages. Choose a vision-language model such as qwen3-vl."
+_NOT_MEASURED = {
+    None: "it has not been measured",
+    True: "it has not been measured",
+    False: "measuring is switched off (VRAG_PROBE)",
+}
+"""Reasons by the setting `probe`."""
+
+Result = TypeVar("Result")
+log = logging.getLogger("vrag")
+
+
+class FamilySource(StrEnum):
+    """The source that determined a family."""
+
+    SETTING = "setting"
+    CHECKPOINT = "checkpoint"
+    NAME = "name"
+    SERVER = "server"
+    MEASUREMENT = "measurement"
+    NOTHING = "nothing"
+    """No source did: the profile is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """A profile and its source."""
+
+    profile: Profile
+    source: FamilySource
+    notice: str = ""
+    """Sentences about a family that is in doubt; empty otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Detected:
+    """A family with what it was found with."""
+
+    family: ModelFamily
+    attempt: tuple[object, ...]
+    """What else an undecided family depends on."""
+    time: float
+    """Seconds of the monotonic clock."""
+
+
+_detected: dict[tuple[str, str], _Detected] = {}
+"""Families of served models, by address and model."""
+_locks: dict[tuple[str, str], threading.Lock] = {}
+"""Locks by address and model: a server that hangs does not block others."""
+_registry = threading.Lock()
+"""Guards `_locks`; never held during a call over the network."""
+
+
+def forget_families() -> None:
+    """Forget the families determined in this process; measurements stay in the cache folder."""
+    _detected.clear()
+
+
+def open_family(
+    settings: Settings,
+    *,
+    probe: bool | None = None,
+    confirm: Callable[[str], bool] | None = None,
+    quiet: bool = False,
+) -> ModelFamily:
+    """Return the family of the model that the settings name.
+
+    The server is asked, and the model is measured if that is wanted and neither server nor name decide.
+
+    `probe` says whether the model may be measured; None stands for the setting, without which nothing is
+    measured unless `confirm` agrees: it is given what a measurement costs, and its refusal is remembered.
+    With `quiet` the notice is left to the caller instead of being logged.
+
+    Raises `SettingsError` if the profile does not exist, the server's address is invalid, or its key is
+    missing or withheld, and `ModelError` if the family of the checkpoint is unknown.
+    """
+    if settings.profile != "auto":
+        return ModelFamily(profile_named(settings.profile), FamilySource.SETTING)
+    if settings.model.startswith(LOCAL_PREFIX):
+        return ModelFamily(open_local_model(settings).profile, FamilySource.CHECKPOINT)
+    if not settings.model:
+        return ModelFamily(profile_named(USUAL_PROFILE), FamilySource.NOTHING)
+    known = profile_of(settings.model)
+    if known and (not settings.base_url or is_hosted(settings.base_url)):
+        return ModelFamily(known, FamilySource.NAME)
+    request = _FamilyRequest(settings, settings.probe if probe is None else probe, confirm)
+    family = request.detect()
+    if family.source is FamilySource.NOTHING and not quiet:
+        log.warning("%s", family.notice)
+    return family
+
+
+def family_by_report(model: str, identity: ModelIdentity) -> ModelFamily | None:
+    """Return the family of a served model by its server's report and its name; None if neither decides.
+
+    The weights decide, if their name does; then the architecture, unless a word in the name stands for a
+    fine-tune, and the name of the model last.
+    """
+    name, architecture = _name_of_weights(model, identity), PROFILES.get(identity.family or "")
+    decided = published_profile(identity.label) or profile_of(name.name)
+    reported = name.name != model or decided is not profile_of(name.name)
+    if identity.parent and profile_of(identity.weights) is None:  # an adapter is a fine-tune
+        return None
+    if decided and (architecture is None or _same_conventions(decided, architecture)):
+        by_name = not reported and architecture is None
+        return ModelFamily(decided, FamilySource.NAME if by_name else FamilySource.SERVER)
+    if architecture and (name.family in {None, architecture.name} or (decided and not reported)):
+        return ModelFamily(architecture, FamilySource.SERVER)
+    return None
+
+
+def _name_of_weights(model: str, identity: ModelIdentity) -> ModelName:
+    """Return the name that tells the family: that of the weights, or the one that was asked for."""
+    weights = read_model_name(identity.weights)
+    tells = weights.kind is not ModelKind.UNKNOWN or profile_of(identity.weights) is not None
+    return weights if tells else read_model_name(model)
+
+
+def _same_conventions(first: Profile, second: Profile) -> bool:
+    """Return whether two profiles show pictures and read boxes alike, as those of fine-tunes do."""
+    return (first.boxes, first.y_first, first.factor) == (second.boxes, second.y_first, second.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class _FamilyRequest:
+    """The detection of the family of a served model."""
+
+    settings: Settings
+    probe: bool | None
+    """True to measure; None or False for not."""
+    confirm: Callable[[str], bool] | None
+
+    def detect(self) -> ModelFamily:
+        """Return the family, kept in the process for some minutes."""
+        from vrag.chat.http_clients import base_of
+        from vrag.chat.identity import ModelIdentity, ask_identity
+
+        settings = self.settings
+        if not settings.base_url:
+            name = read_model_name(settings.model)
+            return _undecided(settings, name, "no server is set that could be asked")
+        subject = base_of(settings.base_url), settings.model
+        attempt = (self.probe, self.confirm is None, settings.probe, settings.key("model_key"))
+        with _registry:
+            lock = _locks.setdefault(subject, threading.Lock())
+        with lock:
+            kept = _detected.get(subject)
+            decided = kept is not None and kept.family.source is not FamilySource.NOTHING
+            if kept and (decided or kept.attempt == attempt) and time.monotonic() - kept.time < KEPT_SECONDS:
+                return kept.family
+            question = ask_identity(subject[0], settings.model, settings.key("model_key"), IDENTITY_SECONDS)
+            report = _run(question)
+            if kept and decided and report is None:  # its earlier report stands
+                return kept.family
+            identity = report or ModelIdentity()
+            family = family_by_report(settings.model, identity)
+            family = family or self._without_report(identity, silent=report is None)
+            if report is not None:
+                _detected[subject] = _Detected(family, attempt, time.monotonic())
+            return family
+
+    def _without_report(self, identity: ModelIdentity, *, silent: bool) -> ModelFamily:
+        """Return the family where neither name nor server decide; `silent` if it did not answer."""
+        model = self.settings.model
+        name = _name_of_weights(model, identity)
+        parent = profile_of(identity.parent) if identity.parent else None
+        suggested = parent or PROFILES[identity.family or name.family or USUAL_PROFILE]
+        blind = ""
+        if name.kind is ModelKind.OTHER:
+            blind = f"By its name, {name.name} computes vectors or scores and does not write replies."
+        elif identity.sees is False:
+            blind = f"{identity.program} says that {model} reads text only: {_CHOOSE}"
+        elif name.kind is ModelKind.TEXT and identity.sees is None:
+            blind = f"By its name, {name.name} reads text only: {_CHOOSE}"
+        if blind:
+            return ModelFamily(suggested, FamilySource.NOTHING, blind)
+        if silent:
+            return _undecided(self.settings, name, "its server does not answer", suggested)
+        return self._measure(name, identity, suggested)
+
+    def _measure(self, name: ModelName, identity: ModelIdentity, suggested: Profile) -> ModelFamily:
+        """Return the family by the coordinates that the model writes, measured now or before."""
+        from vrag.grounding.probe import DECLINED, ProbeCache, measured_profile
+
+        settings, cache, subject = self.settings, ProbeCache.of_user(), probe_subject(self.settings, identity)
+        found = cache.read(subject)
+        declined = found is not None and found == DECLINED
+        if found is None or (declined and self.probe):
+            unknown = _unknown(settings, name)
+            if self.probe or (self.probe is None and self.confirm and self.confirm(_cost(unknown, settings))):
+                found = self._probe(suggested, unknown)
+                if found.lasting:
+                    cache.write(subject, found)
+            elif self.probe is None and self.confirm:
+                found = DECLINED
+                cache.write(subject, found)
+            else:
+                return _undecided(settings, name, _NOT_MEASURED[settings.probe], suggested)
+        profile = measured_profile(found, suggested)
+        if profile is None:
+            reason = "test questions did not show how it writes boxes: "
+            reason = found.reason if found == DECLINED else reason + found.reason.rstrip(".")
+            return _undecided(settings, name, reason, suggested)
+        notice = f"{_unknown(settings, name)}: measured at its first use, it writes boxes in "
+        return ModelFamily(profile, FamilySource.MEASUREMENT, f"{notice}{found.convention}.")
+
+    def _probe(self, suggested: Profile, unknown: str) -> CoordinateProbe:
+        """Send the test questions."""
+        from vrag.agent.policies.chat import ChatPolicy
+        from vrag.grounding.probe import MAX_QUESTIONS, MIN_QUESTIONS, probe_model
+
+        if self.probe:
+            log.warning(
+                "%s: sending it %d to %d short test questions about the positions of rectangles, once. Set "
+                "VRAG_PROFILE to name the family, or VRAG_PROBE=false to skip them.",
+                unknown,
+                MIN_QUESTIONS,
+                MAX_QUESTIONS,
+            )
+        once = self.settings.model_copy(update={"model_retries": 0})
+        options = replace(chat_options(once, suggested), tools=(), logprobs=False, token_ids=False)
+        return _run(probe_model(ChatPolicy(open_chat(once), options), suggested))
+
+
+def probe_subject(settings: Settings, identity: ModelIdentity) -> dict[str, object]:
+    """Return what a measurement belongs to: a model of a server, with the weights that it reports."""
+    from vrag.chat.http_clients import base_of
+
+    subject: dict[str, object] = {
+        "base_url": base_of(settings.base_url),
+        "model": settings.model,
+        "program": identity.program,
+        "architecture": identity.architecture,
+        "weights": identity.weights,
+    }
+    further = {"label": identity.label, "parent": identity.parent}
+    return subject | {name: value for name, value in further.items() if value}
+
+
+def keep_measurement(settings: Settings, answers: Sequence[ProbeAnswer]) -> None:
+    """Keep a measurement of the served model that the settings name, for later runs with it."""
+    from vrag.chat.http_clients import base_of
+    from vrag.chat.identity import ModelIdentity, ask_identity
+    from vrag.grounding.probe import ProbeCache, result_of
+
+    address, model = base_of(settings.base_url), settings.model
+    report = _run(ask_identity(address, model, settings.key("model_key"), IDENTITY_SECONDS))
+    subject = probe_subject(settings, report or ModelIdentity())
+    ProbeCache.of_user().write(subject, result_of(answers))
+    _detected.pop((address, model), None)
+
+
+def _cost(unknown: str, settings: Settings) -> str:
+    """Return what a measurement sends, for people who decide about it."""
+    from vrag.chat.http_clients import base_of
+    from vrag.grounding.probe import MAX_QUESTIONS, MIN_QUESTIONS, QUESTION_TOKENS
+
+    return (
+        f"{unknown}, so that it is not known how it writes places on a page. vrag can find out with "
+        f"{MIN_QUESTIONS} to {MAX_QUESTIONS} requests to {base_of(settings.base_url)}, each with a small "
+        f"picture (about {MAX_QUESTIONS * QUESTION_TOKENS:,} tokens in all). The result is kept."
+    )
+
+
+def _undecided(
+    settings: Settings, name: ModelName, reason: str, suggested: Profile | None = None
+) -> ModelFamily:
+    from vrag.grounding.conventions import Convention
+
+    profile = suggested or PROFILES[name.family or USUAL_PROFILE]
+    notice = (
+        f"{_unknown(settings, name)}, and {reason}. Boxes are read in the convention of {profile.name}, in "
+        f"{Convention(profile.boxes, profile.y_first)}: crops and evidence may show the wrong place. "
+        "Set VRAG_PROFILE to its family, or measure it with `vrag doctor --coords`."
+    )
+    return ModelFamily(profile, FamilySource.NOTHING, notice)
+
+
+def _unknown(settings: Settings, name: ModelName) -> str:
+    if not name.family:
+        return f"The family of the model {settings.model} is unknown"
+    asked = name.name == settings.model
+    subject = (
+        f"The name of the model {name.name}"
+        if asked
+        else f"The name of the weights of {settings.model}, {name.name},"
+    )
+    if not name.unknown_words:
+        return f"{subject} does not decide its family"
+    words = ", ".join(name.unknown_words)
+    return f"{subject} suggests {name.family} and does not decide it ({words})"
+
+
+def _run(work: Coroutine[None, None, Result]) -> Result:
+    """Run a coroutine in a thread of its own, since the caller may be inside an event loop."""
+    with ThreadPoolExecutor(1, "vrag-family") as thread:
+        return thread.submit(asyncio.run, work).result()
