@@ -16,13 +16,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from vrag.types import Document, Hit, Item, ItemKind, Query
-
 if TYPE_CHECKING:
     from os import PathLike
 
     from vrag.agent.runs.run_result import RunResult
     from vrag.factory.session import Session
+    from vrag.types import Document, Hit, Item, ItemKind, Query
 
 __all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "RunResult", "Session", "__version__", "open"]
 
@@ -57,7 +56,7 @@ def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001
 
 
 def __getattr__(name: str) -> object:
-    """Import the types of sessions and results when they are asked for."""
+    """Import a type when it is asked for."""
     if name == "Session":
         from vrag.factory.session import Session
 
@@ -66,4 +65,8 @@ def __getattr__(name: str) -> object:
         from vrag.agent.runs.run_result import RunResult
 
         return RunResult
+    if name in {"Document", "Hit", "Item", "ItemKind", "Query"}:
+        from vrag import types
+
+        return getattr(types, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,16 +10,14 @@ def main() -> None:
     collection. 130: stopped by Ctrl-C, 143: by SIGTERM. 141: the reader of the output is gone, as with
     `| head`; nothing is printed about it.
     """
-    from vrag.cli.terminal.process import STOPPED, handle_sigterm, stop_status
-
     try:
-        handle_sigterm()
+        from vrag.cli.terminal.process import prepare_stops
+
+        prepare_stops()
         from vrag.cli.root import run  # slow import: Ctrl-C during it must be handled
 
         run()
-    except KeyboardInterrupt:
-        sys.exit(stop_status())
-    except SystemExit as end:
-        if end.code == STOPPED:  # from commands and from typer, which only know Ctrl-C
-            sys.exit(stop_status())
-        raise
+    except (KeyboardInterrupt, SystemExit) as end:
+        from vrag.cli.terminal.process import end_status
+
+        sys.exit(end_status(end))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
+    from vrag.index.maintenance import UnreadFiles
     from vrag.index.manifest import IndexProgress
     from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.search.searcher import Searcher
@@ -69,6 +70,8 @@ class Session:
     """The origin of each setting, as in `SettingsReport`."""
     embedder: Embedder | None = field(default=None, repr=False)
     """The embedder of the collections; None without vectors, or when a server searches."""
+    unread: UnreadFiles | None = field(default=None, repr=False)
+    """The files of the scope that could not be indexed when it was opened: another process was writing."""
     _agent: tuple[frozenset[str] | None, Agent] | None = field(default=None, repr=False)
     """The agent of `ask`, with the scope it was opened for."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -361,4 +364,6 @@ def open_documents(
     report = replace(report, settings=settings.model_copy(update=chosen))
     indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
     scope = frozenset(document.id for document in indexed.documents)
-    return open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)
+    session = open_session(report.settings, indexed.embedder, scope=scope, origins=report.origins)
+    session.unread = indexed.unread
+    return session

@@ -14,7 +14,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
-from vrag.index.manifest import KEEP
+from vrag.index.manifest import KEEP, make_plan, read_manifest
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.tables.table import any_of, literal
 from vrag.index.tables.version_files import stored_files
@@ -24,7 +24,7 @@ from vrag.scratch import is_scratch
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from vrag.corpus.converter import CorpusOptions
@@ -112,7 +112,7 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
         documents = collection.documents()
         chosen: dict[str, Document] = {}
         for target in targets:
-            found = _documents_named(os.fspath(target), documents)
+            found = find_documents(os.fspath(target), documents)
             chosen |= {document.path: document for document in found}
         return _remove(collection, list(chosen.values()))
 
@@ -280,6 +280,42 @@ def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveRepo
     return RemoveReport(tuple(documents), settle(collection))
 
 
+class UnreadFiles(NamedTuple):
+    """Files that are not ready to be searched while another process, or this one, is writing."""
+
+    unread: int
+    files: int
+    """The number of all files that are meant."""
+    begun: bool = True
+    """True if all of them are being read; False if some wait for the writer."""
+
+    def __str__(self) -> str:
+        verb = "is" if self.unread == 1 else "are"
+        files = f"{self.unread} of {self.files} {'file' if self.files == 1 else 'files'} {verb}"
+        return f"{files} still being read." if self.begun else f"{files} not read yet: a process is writing."
+
+
+def count_unread(collections: Iterable[Collection]) -> UnreadFiles | None:
+    """Count the files that are being read into collections at the moment; None if there are none."""
+    statuses = [
+        status
+        for collection in collections
+        if collection.location.is_being_written
+        for status in collection.file_table.read(["status"]).data["status"].to_pylist()
+    ]
+    unread = statuses.count(DocumentStatus.PENDING)
+    return UnreadFiles(unread, len(statuses)) if unread else None
+
+
+def count_unread_under(collection: Collection, paths: Sequence[str | Path]) -> UnreadFiles | None:
+    """Count the files under paths that are new, have changed or are being read; None if there are none."""
+    known = read_manifest(collection)
+    plan = make_plan(paths, known, collection.directory, retry_failed=False)
+    todo = set(map(os.fspath, (entry for entry in plan.todo if isinstance(entry, Path)))) & set(plan.found)
+    begun = all(path in known and known[path].document.status is DocumentStatus.PENDING for path in todo)
+    return UnreadFiles(len(todo), len(plan.found), begun) if todo else None
+
+
 def lies_under(path: str | Path, document: Document) -> bool:
     """Check whether a document is the file at this path or below it, or below its link target."""
     return any(_is_below(folder, document) for folder in _absolute_paths(path))
@@ -296,7 +332,7 @@ def _is_below(path: str, document: Document) -> bool:
     return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
-def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
+def find_documents(target: str, documents: Sequence[Document]) -> list[Document]:
     """Find the documents at or below a path; else one by its file name; else by its id."""
     for path in _absolute_paths(target):
         if found := [document for document in documents if _is_below(path, document)]:
