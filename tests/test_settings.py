@@ -123,11 +123,12 @@ def test_a_value_that_is_none_of_those_known_is_refused(
 def test_a_variable_that_is_no_setting_is_told_with_the_nearest_that_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert unknown_variables() == {}
+    assert unknown_variables() == []
     monkeypatch.setenv("VRAG_EMBEDER", "x")
     monkeypatch.setenv("VRAG_DPI", "100")
     monkeypatch.setenv("VRAG_API_KEY", "x")
-    assert unknown_variables() == {"VRAG_EMBEDER": "VRAG_EMBEDDER"}
+    (error,) = unknown_variables()
+    assert error.message == "Unknown setting 'VRAG_EMBEDER'. Did you mean 'VRAG_EMBEDDER'?"
 
 
 def test_a_key_is_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

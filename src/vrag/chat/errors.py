@@ -146,7 +146,7 @@ def is_refused(error: BaseException) -> bool:
     """Return whether a connection was refused: to try again at once would be of no use."""
     for cause in _causes(error):
         if isinstance(cause, BaseExceptionGroup):  # of several addresses of a host
-            return all(map(is_refused, cause.exceptions))
+            return all(map(is_refused, cast("BaseExceptionGroup[BaseException]", cause).exceptions))
         if isinstance(cause, ConnectionRefusedError):
             return True
     return bool(_REFUSED.search(str(error)))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.factory.instructions import Instruction
+    from vrag.index.maintenance import UnreadFiles
     from vrag.model_profiles import Profile
     from vrag.rollouts.rollout import RolloutAttempt
     from vrag.search.searcher import Searcher
@@ -61,6 +62,11 @@ def open_agent(
     environment = open_environment(settings, searcher, profile, documents, collection)
     agent = agent_of(settings, environment, open_policy(settings, environment))
     return replace(agent, notices=(family.notice,)) if family.notice else agent
+
+
+def add_unread_notice(agent: Agent, unread: UnreadFiles | None) -> Agent:
+    """Return the agent with a notice on the files that are not ready to be searched; the same without any."""
+    return replace(agent, notices=(*agent.notices, str(unread))) if unread else agent
 
 
 def open_environment(

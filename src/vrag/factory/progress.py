@@ -6,6 +6,7 @@ import html
 import sys
 import time
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 NOTEBOOK_SECONDS = 0.5
 """Time between two updates in a notebook."""
+MIN_RATE = 0.05
+"""Items per second that are shown; fewer would be 0.0."""
 MAX_NAME_CHARS = 40
 """Characters of the name of a file that are shown."""
 
@@ -24,7 +27,7 @@ MAX_NAME_CHARS = 40
 def describe_progress(progress: IndexProgress) -> str:
     """Return how far the indexing is, in one line; without a remaining time until it is known."""
     parts = [f"{progress.files_done}/{progress.files} files", f"{progress.items_done} items"]
-    if progress.rate:
+    if progress.rate >= MIN_RATE:
         parts.append(f"{progress.rate:.1f}/s")
     if progress.remaining_seconds:
         parts.append(f"{duration(progress.remaining_seconds)} left")
@@ -116,8 +119,7 @@ class _NotebookLine:
             self._show(f"Indexed: {self._last.files} files, {self._last.items_done} items{failed}.")
 
     def _show(self, text: str) -> None:
-        from IPython.display import display
-
+        display: Any = import_module("IPython.display").display
         self._shown = time.monotonic()
         bundle = {"text/plain": text, "text/html": f"<small>{html.escape(text)}</small>"}
         if self._handle is None:

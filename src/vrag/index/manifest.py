@@ -170,8 +170,8 @@ class IndexProgress:
     share: float
     """Estimated part of the work that is done, from 0 to 1. It never falls while more items become known."""
     remaining_seconds: float | None
-    """None until it can be known: some seconds and items at the present rate, and every file opened or several
-    finished. Files not yet opened count as the mean of those that were."""
+    """None until it can be known: after some seconds and items, with all files opened or several finished.
+    Files not yet opened count as the mean of those that were."""
     current: str
     """Name of the last file."""
 

@@ -252,7 +252,7 @@ class RunResult:
         ).format(self.question, outcome, evidence, cost)
 
     def _picture(self, piece: Evidence) -> Markup:
-        """Return the picture of a place as HTML; empty where there is none, or it cannot be drawn any more."""
+        """Return the picture of a place as HTML; empty where it cannot be drawn."""
         try:
             png = self.draw_place(piece) if self.draw_place else b""
         except (VragError, OSError):

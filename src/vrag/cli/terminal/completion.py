@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -31,7 +32,7 @@ Completer = Callable[[str], list[str]]
 
 
 def completed_words() -> tuple[list[str], str]:
-    """Return the finished words of the line that a shell completes, without `vrag`, and the unfinished one."""
+    """Return the finished words of the line that a shell completes, and the unfinished one."""
     if line := os.environ.get("COMP_WORDS"):
         end = int(os.environ.get("COMP_CWORD", "0"))
         words = line.split()
@@ -72,7 +73,7 @@ def find_completer(words: Sequence[str]) -> Completer | None:
         return values[option]
     is_run = len(words) == 2 and words[0] == "runs" and words[1] in RUN_COMMANDS
     if is_run or option in {"--after", "--run"}:
-        collection = dict(zip(words, words[1:], strict=False))
+        collection = dict(pairwise(words))
         named = collection.get("--collection") or collection.get("-c")
         return lambda incomplete: complete_run(incomplete, named)
     return None

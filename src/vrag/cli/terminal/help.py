@@ -73,9 +73,10 @@ class ScreenCommand(TyperCommand):
             return
         short = copy.copy(self)
         arguments = [parameter for parameter in self.params if not isinstance(parameter, TyperOption)]
-        options = [copy.copy(option) for option in self.params if option.name in {*self.common, HELP_ALL}]
+        shown = {*self.common, HELP_ALL}
+        options: list[Any] = [copy.copy(option) for option in self.params if option.name in shown]
         for option in options:
-            option.__dict__.update(rich_help_panel=None, show_default=False)
+            option.rich_help_panel, option.show_default = None, False
         short.params = [*arguments, *(option for option in options if isinstance(option, TyperOption))]
         short.help = shorten_help(self.help or "")
         super(ScreenCommand, short).format_help(ctx, formatter)
@@ -94,10 +95,10 @@ class ScreenCommand(TyperCommand):
 
 
 def shorten_help(text: str) -> str:
-    """Return the first paragraph of a help text, and its first examples.
+    r"""Return the first paragraph of a help text, and its first examples.
 
-    >>> shorten_help("Ask.\\n\\nMore.\\n\\nExample: vrag ask\\n\\nEnd.")
-    'Ask.\\n\\nExample: vrag ask'
+    >>> shorten_help("Ask.\n\nMore.\n\nExample: vrag ask\n\nEnd.")
+    'Ask.\n\nExample: vrag ask'
     """
     paragraphs = text.split("\n\n")
     start = next((n for n, part in enumerate(paragraphs) if part.startswith("Example")), None)

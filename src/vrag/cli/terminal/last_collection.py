@@ -10,7 +10,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from platformdirs import user_state_path
 
@@ -60,10 +60,10 @@ def remember_existing_collection(settings: Settings) -> None:
 def read_memory() -> list[str]:
     """Return the addresses of the collections that were used last; none if nothing is remembered."""
     try:
-        places: Any = json.loads(memory_file().read_text(encoding="utf-8"))["collections"]
+        places: object = json.loads(memory_file().read_text(encoding="utf-8"))["collections"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return places if isinstance(places, list) and all(isinstance(place, str) for place in places) else []
+    return list(map(str, cast("list[object]", places))) if isinstance(places, list) else []
 
 
 def use_memory(report: SettingsReport) -> tuple[SettingsReport, str]:
