@@ -14,10 +14,11 @@ Importing this package is light: no model, index engine or network is loaded bef
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than the rest of this module
 if TYPE_CHECKING:
     from os import PathLike
+    from typing import Any
 
     from vrag.agent.runs.run_result import RunResult
     from vrag.factory.session import Session

@@ -1,5 +1,7 @@
 """The command line: one module or folder per command or group of commands."""
 
+import os
+import signal
 import sys
 
 
@@ -10,6 +12,8 @@ def main() -> None:
     collection. 130: stopped by Ctrl-C, 143: by SIGTERM. 141: the reader of the output is gone, as with
     `| head`; nothing is printed about it.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_before_start)
     try:
         from vrag.cli.terminal.process import prepare_stops
 
@@ -21,3 +25,9 @@ def main() -> None:
         from vrag.cli.terminal.process import end_status
 
         sys.exit(end_status(end))
+
+
+def end_before_start(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler
+    """End the process on Ctrl-C before anything is loaded that could end it in order."""
+    os.write(2, b"Stopped.\n")
+    os._exit(128 + number)

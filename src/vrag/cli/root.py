@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from vrag.cli.terminal.console import print_error, warn
-from vrag.cli.terminal.help import FOR_TEAMS, prepare_help
+from vrag.cli.terminal.help import FOR_TEAMS, UsageError, prepare_help
 from vrag.cli.terminal.process import (
     BUSY,
     DONE,
@@ -56,8 +56,6 @@ MODULES = {"match": "search", "mcp": "serve"}
 USER_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """Errors of the operating system that a user can act on; any other is a bug of vrag."""
 
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""The class of all errors of use, which Typer keeps private."""
 NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|can't start new thread", re.IGNORECASE)
 """Part of the messages of a loader and of threads that get no memory."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
@@ -16,6 +17,8 @@ FOR_TEAMS = "For teams and researchers"
 MAX_EXAMPLES = 2
 """Examples of a short help text."""
 
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""The class of all errors of use, which Typer keeps private."""
 HELP_ALL = "help_all"
 """Parameter of the option `--help-all`."""
 
@@ -85,13 +88,25 @@ class ScreenCommand(TyperCommand):
         """Print the help with all options."""
         super().format_help(ctx, formatter)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        """Parse the arguments."""
+        with _named_errors(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Run the command; its errors of use know which command it is."""
-        try:
+        """Run the command."""
+        with _named_errors(ctx):
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.ctx = error.ctx or ctx
-            raise
+
+
+@contextmanager
+def _named_errors(ctx: Any) -> Generator[None]:  # noqa: ANN401
+    """Let errors of use know which command they are of."""
+    try:
+        yield
+    except UsageError as error:
+        error.ctx = error.ctx or ctx
+        raise
 
 
 def shorten_help(text: str) -> str:

@@ -8,6 +8,7 @@ that work is saved. While the process ends, it ends it at once again.
 from __future__ import annotations
 
 import _thread
+import atexit
 import errno
 import os
 import signal
@@ -17,6 +18,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from vrag.cli import end_before_start
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -72,6 +75,8 @@ def report_stop() -> None:
 def end_status(end: KeyboardInterrupt | SystemExit) -> str | int | None:
     """Return the exit status of a process that ends; after a stop, the rest of it ends without messages."""
     stop_at_once_on_interrupt()
+    if signal.getsignal(signal.SIGINT) is stop_at_once:  # the interpreter removes it at its very end
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     if isinstance(end, SystemExit) and end.code != STOPPED:
         return end.code
     report_stop()
@@ -85,7 +90,7 @@ def end_status(end: KeyboardInterrupt | SystemExit) -> str | int | None:
 def stop_at_once_on_interrupt() -> None:
     """Let Ctrl-C end the process at once from now on, as while Python shuts down."""
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if is_main and signal.getsignal(signal.SIGINT) in {signal.default_int_handler, end_before_start}:
         signal.signal(signal.SIGINT, stop_at_once)
 
 

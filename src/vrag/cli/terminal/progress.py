@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -139,7 +139,7 @@ def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
 @contextmanager
 def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     """Show how far the indexing of documents is: a bar on a terminal, else a line every `LOG_SECONDS`."""
-    shown = time.monotonic()
+    shown, begun = time.monotonic(), False
 
     def log(progress: IndexProgress) -> None:
         nonlocal shown
@@ -147,12 +147,19 @@ def index_progress() -> Generator[Callable[[IndexProgress], None]]:
             shown = time.monotonic()
             err.print(Text(f"Indexing: {describe_progress(progress)}"))
 
-    with note_on_interrupt(RESUME_NOTE):
-        if not err.is_terminal:
-            yield log
-            return
-        with index_bar(err) as report:
+    try:
+        with index_bar(err) if err.is_terminal else nullcontext(log) as show:
+
+            def report(progress: IndexProgress) -> None:
+                nonlocal begun
+                begun = True
+                show(progress)
+
             yield report
+    except KeyboardInterrupt:
+        if begun:
+            echo_stop(RESUME_NOTE)
+        raise
 
 
 @contextmanager
