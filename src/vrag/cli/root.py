@@ -156,7 +156,7 @@ def _create_app_for_line() -> typer.Typer:
 def _run_command(app: typer.Typer) -> int:
     """Run the command and return its exit status; wrong usage is printed like every other error."""
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="vrag")
     except typer.Abort as error:  # the answer to a question was no, or Ctrl-C
         status = STOPPED if is_interrupt(error) else FAILED
         if status == FAILED:

@@ -59,7 +59,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
-@common_options("host", "port", "collections", "model", "base_url", "token", "tokens")
+@common_options("host", "port", "collections", "model", "base_url", "token")
 def serve(
     only: opt.OnlyOption = None,
     host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 for all."),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 
 import typer
 
-from vrag.cli.terminal.last_collection import load_collection_settings
+from vrag.cli.terminal.last_collection import is_collection, load_collection_settings
 from vrag.settings import AgentName, load_settings
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def _runs_folder(settings: Settings) -> Path:
 
 
 def _collections_in(folder: Path) -> list[Path]:
-    from vrag.index.location import FILE_NAME
-
-    return sorted(path for path in _folders_in(folder) if (path / FILE_NAME).is_file())
+    return sorted(filter(is_collection, _folders_in(folder)))
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 USED_LAST = "used last"
 """Origin of the setting `collection` if it is the collection that was used last."""
 DEFAULT = "default"
+HEADER_FILE = "collection.json"
+"""The file that every collection has; it is named here too, since `vrag.index` loads an engine."""
+
+
+def is_collection(directory: Path) -> bool:
+    """Return whether a directory is a collection."""
+    return (directory / HEADER_FILE).is_file()
 
 
 def memory_file() -> Path:
@@ -92,9 +99,7 @@ def load_collection_settings(collection: str | None = None) -> Settings:
 
 
 def _exists(place: str) -> bool:
-    from vrag.index.location import FILE_NAME
-
-    return "://" in place or (Path(place) / FILE_NAME).is_file()
+    return "://" in place or is_collection(Path(place))
 
 
 def _names(places: Sequence[str]) -> str:
