@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+import vrag
 from vrag.errors import SettingsError
 from vrag.providers import DASHSCOPE
-from vrag.settings import Settings, load_settings, unknown_variables
+from vrag.settings import Settings, change_settings, load_settings, unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,11 +124,12 @@ def test_a_value_that_is_none_of_those_known_is_refused(
 def test_a_variable_that_is_no_setting_is_told_with_the_nearest_that_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert unknown_variables() == {}
+    assert unknown_variables() == []
     monkeypatch.setenv("VRAG_EMBEDER", "x")
     monkeypatch.setenv("VRAG_DPI", "100")
     monkeypatch.setenv("VRAG_API_KEY", "x")
-    assert unknown_variables() == {"VRAG_EMBEDER": "VRAG_EMBEDDER"}
+    (error,) = unknown_variables()
+    assert error.message == "Unknown setting 'VRAG_EMBEDER'. Did you mean 'VRAG_EMBEDDER'?"
 
 
 def test_a_key_is_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,3 +290,63 @@ def test_where_a_key_was_put_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert load_settings(**flags).settings.key_place("model_key") == "model_key in vrag.toml"
     monkeypatch.setenv("VRAG_MODEL_KEY", "mine")
     assert load_settings(**flags).settings.key_place("model_key") == "VRAG_MODEL_KEY"
+
+
+class TestUnknownSettings:
+    """One sentence for all places: the name, where it is, and the nearest setting."""
+
+    def test_a_keyword_of_python(self) -> None:
+        with pytest.raises(SettingsError) as caught:
+            vrag.open(modle="x")
+        assert caught.value.message == "Unknown setting 'modle'. Did you mean 'model'?"
+
+    def test_a_line_of_a_settings_file(self, here: Path) -> None:
+        (here / "vrag.toml").write_text('modle = "x"\n')
+        with pytest.raises(SettingsError, match=r"'modle' \(vrag\.toml\)\. Did you mean 'model'\?"):
+            load_settings()
+
+    def test_variables_of_the_environment_and_of_a_file(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_MODLE", "x")
+        (here / ".env").write_text("VRAG_AGNET=vrag\nOTHER_MODLE=1\n")
+        assert [error.message for error in unknown_variables()] == [
+            "Unknown setting 'VRAG_AGNET' (.env). Did you mean 'VRAG_AGENT'?",
+            "Unknown setting 'VRAG_MODLE'. Did you mean 'VRAG_MODEL'?",
+        ]
+
+    def test_a_name_like_none_has_no_suggestion(self) -> None:
+        with pytest.raises(SettingsError, match=r"^Unknown setting 'zzzzzz'\. `vrag config show`"):
+            load_settings(zzzzzz=1)
+
+
+@pytest.mark.parametrize("name", ["base_url", "search_url", "judge_url"])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("127.0.0.1:8001", "http://127.0.0.1:8001"),
+        ("localhost:8001/v1", "http://localhost:8001/v1"),
+        (":8001", "http://127.0.0.1:8001"),
+        ("https://example.org/v1", "https://example.org/v1"),
+    ],
+)
+def test_an_address_of_a_server_needs_no_scheme(
+    monkeypatch: pytest.MonkeyPatch, name: str, written: str, meant: str
+) -> None:
+    assert getattr(load_settings(**{name: written}).settings, name) == meant
+    monkeypatch.setenv(f"VRAG_{name.upper()}", written)
+    assert getattr(load_settings().settings, name) == meant
+
+
+def test_other_settings_are_checked_and_completed_as_the_first_ones_were() -> None:
+    report = load_settings(model="ollama:a", agent="rag", dpi=100)
+    changed = change_settings(report.settings, report.origins, model="lmstudio:b", agent="vimrag")
+    assert (changed.model, changed.base_url) == ("b", "http://localhost:1234/v1")
+    assert (changed.agent, changed.dpi) == ("vimrag", 100)
+    offline = change_settings(report.settings, report.origins, model="")
+    assert (offline.model, offline.base_url) == ("", "")
+    own = load_settings(model="a", base_url=":1/v1")
+    assert change_settings(own.settings, own.origins, model="b").base_url == "http://127.0.0.1:1/v1"
+    assert change_settings(own.settings, own.origins, model=None) == own.settings
+    with pytest.raises(SettingsError, match="agent"):
+        change_settings(report.settings, report.origins, agent="nobody")

@@ -24,6 +24,12 @@ DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Address of the models for `DASHSCOPE_API_KEY`."""
 _DASHSCOPE_HOSTS = ".aliyuncs.com"
 _WILDCARD = re.compile(r"((?:[a-z][a-z0-9+.-]*://)?)(0\.0\.0\.0|\[::\])(?=[:/?#]|$)", re.IGNORECASE)
+_BARE_ADDRESS = re.compile(
+    r"(?:(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)?(?=:)|(?P<local>localhost)(?=/|$))"
+    r"(?P<rest>(?::[0-9]{1,5})?(?:/[^\s@]*)?)",
+    re.IGNORECASE,
+)
+"""An address of a server without its scheme."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - replaced, not bound
 _USER_INFO = re.compile(r"(?<=://)\S*@")
 _QUERY = re.compile(r"(?<=://)([^?#]*[?#])\S+")
@@ -59,6 +65,22 @@ def reachable(address: str) -> str:
     """
     found = _WILDCARD.match(address)
     return address if found is None else f"{found[1]}{_LOOPBACK[found[2]]}{address[found.end() :]}"
+
+
+def complete_address(address: str) -> str:
+    """Return the address of a server with its scheme and host: `:8001` is a port of this machine.
+
+    Other texts are returned as they are, among them host names without a port.
+
+    >>> complete_address(":8001"), complete_address("localhost:8001/v1"), complete_address("[::1]:8001")
+    ('http://127.0.0.1:8001', 'http://localhost:8001/v1', 'http://[::1]:8001')
+    >>> complete_address("https://example.org"), complete_address("localhost"), complete_address("./folder")
+    ('https://example.org', 'http://localhost', './folder')
+    """
+    found = _BARE_ADDRESS.fullmatch(address.strip())
+    if found is None:
+        return address
+    return f"http://{found['host'] or found['local'] or '127.0.0.1'}{found['rest']}"
 
 
 def hide_credentials(address: str) -> str:

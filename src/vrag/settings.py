@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -33,6 +34,7 @@ from vrag.providers import (
     Key,
     add_known_variables,
     apply_providers,
+    complete_address,
     find_withheld_keys,
     hide_credentials,
     split_model,
@@ -68,6 +70,14 @@ def _as_text(value: object) -> object:
 
 Address: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
 """A directory or a URL."""
+
+
+def _as_server(value: object) -> object:
+    return complete_address(value) if isinstance(value, str) else value
+
+
+ServerAddress: TypeAlias = Annotated[str, BeforeValidator(_as_server)]
+"""The URL of a server; without a scheme, such as 127.0.0.1:8001, it is http."""
 
 
 def _as_list(value: object) -> object:
@@ -179,7 +189,7 @@ class Settings(BaseSettings):
     models: Names = Field(
         default=(), description="Further models on the same server that users of `vrag serve` may choose."
     )
-    base_url: str = ""
+    base_url: ServerAddress = ""
     """URL of the model server, OpenAI-compatible: http://localhost:8002/v1"""
     model_key: SecretStr = SecretStr("")
     """Key of the model server; sent as a bearer token."""
@@ -287,7 +297,7 @@ class Settings(BaseSettings):
     """File in which a server logs who asked, searched, uploaded and removed what; empty for none."""
     audit_questions: bool = False
     """Write the text of questions and searches to the audit log."""
-    search_url: str = ""
+    search_url: ServerAddress = ""
     """Search server in place of a collection: http://localhost:8001/search. `--collection` overrides it."""
     search_key: SecretStr = SecretStr("")
     """Key of the search server; sent as a bearer token."""
@@ -295,7 +305,7 @@ class Settings(BaseSettings):
     """Directory of the images that a search server of the reference implementation names."""
     judge_model: str = ""
     """Model that judges answers in training and evaluation; empty for rules."""
-    judge_url: str = ""
+    judge_url: ServerAddress = ""
     """URL of the judge's server, OpenAI-compatible."""
     judge_key: SecretStr = SecretStr("")
     """Key of the judge's server; sent as a bearer token."""
@@ -429,6 +439,36 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
             origins["search_url"] = "default"
         values |= layer
         origins |= dict.fromkeys(layer, origin)
+    settings = _resolve(values, origins)
+    return SettingsReport(settings, origins, file)
+
+
+def change_settings(settings: Settings, origins: Mapping[str, str], **changes: Any) -> Settings:  # noqa: ANN401
+    """Return settings with other values, checked and completed as those of `load_settings` are.
+
+    `origins` are those of the settings, as in `SettingsReport`. A change that is None is none. With another
+    model, the server and the key stay only if they did not come with the provider of the former one.
+
+    Raises `SettingsError` if a value cannot be used.
+    """
+    changed = {name: value for name, value in changes.items() if value is not None}
+    values = {name: getattr(settings, name) for name in settings.model_fields_set} | changed
+    origins = {**origins, **dict.fromkeys(changed, "flag")}
+    if "model" in changed:
+        for name in ("base_url", "model_key", "thinking_switch"):
+            if origins[name].endswith(": in model") or not changed["model"]:
+                values.pop(name, None)
+                origins[name] = "default"
+    return _resolve(values, origins)
+
+
+def _resolve(values: dict[str, Any], origins: dict[str, str]) -> Settings:
+    """Complete values with those of providers, and check them; the origins are changed in place.
+
+    Raises `SettingsError` if a value cannot be used.
+    """
+    for name in {"base_url", "search_url", "judge_url"} & values.keys():
+        values[name] = _as_server(values[name])
     provider = split_model(str(values.get("model") or ""))[0]
     missing = apply_providers(values, origins)
     if provider is None:
@@ -439,12 +479,25 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
         fault = error.errors()[0]
         name = str(fault["loc"][0]) if fault["loc"] else "settings"
         if fault["type"] == "extra_forbidden":
-            origin = origins.get(name, "unknown origin")
-            raise SettingsError(f"Unknown setting {name!r} ({origin}).", "See `vrag config show`.") from None
+            raise unknown_setting(name, origins.get(name, "unknown origin")) from None
         origin = origins.get(name, "default")
         raise SettingsError(f"The setting {name!r} ({origin}) cannot be used: {fault['msg']}.") from None
-    return SettingsReport(
-        settings.withholding(missing | find_withheld_keys(settings, origins)), origins, file
+    return settings.withholding(missing | find_withheld_keys(settings, origins))
+
+
+def unknown_setting(name: str, origin: str) -> SettingsError:
+    """Return the error that there is no setting of a name, with the nearest one.
+
+    Names are written as where they come from: `VRAG_MODLE` is near `VRAG_MODEL`.
+    """
+    known = list(Settings.model_fields)
+    if name.upper().startswith("VRAG_"):
+        known = [f"VRAG_{setting.upper()}" for setting in known]
+    near = difflib.get_close_matches(name.upper() if name.isupper() else name.lower(), known, 1)
+    place = "" if origin in {"flag", "environment"} else f" ({origin})"
+    question = f" Did you mean {near[0]!r}?" if near else ""
+    return SettingsError(
+        f"Unknown setting {name!r}{place}.{question}", "`vrag config show` lists all settings."
     )
 
 
@@ -470,9 +523,14 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def unknown_variables() -> dict[str, str]:
-    """Map unknown variables `VRAG_…` to the nearest variable of a setting, or to ""."""
-    known = [f"VRAG_{name.upper()}" for name in Settings.model_fields]
-    names = (name for name in os.environ if name.startswith("VRAG_"))
-    unknown = sorted(name for name in names if name.upper() not in {*known, *_OTHER_VARIABLES})
-    return {name: next(iter(difflib.get_close_matches(name.upper(), known, 1)), "") for name in unknown}
+def unknown_variables() -> list[SettingsError]:
+    """Return an error for each variable `VRAG_…` of the environment or of `.env` that is no setting."""
+    known = {*(f"VRAG_{name.upper()}" for name in Settings.model_fields), *_OTHER_VARIABLES}
+    places = [(name, "environment") for name in os.environ]
+    with suppress(OSError, UnicodeDecodeError):
+        variables = DotEnvSettingsSource(Settings, env_file=".env").env_vars  # in lower case
+        places += [(name.upper(), ".env") for name in variables if name.upper() not in os.environ]
+    unknown = {
+        (name, origin) for name, origin in places if name.startswith("VRAG_") and name.upper() not in known
+    }
+    return [unknown_setting(name, origin) for name, origin in sorted(unknown)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -147,7 +148,68 @@ def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Stopped.\n")
+
+
+def interrupted(desk: Path, seconds: float, *arguments: str, again: float | None = None) -> tuple[int, str]:
+    """Sends Ctrl-C to a command and its processes some time after its first line of code; status and messages."""
+    started = "import os, sys; os.write(1, b'+'); from vrag.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", started, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=desk,
+        env=environment(desk),
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        for pause in filter(None, (seconds, again)):
+            time.sleep(pause)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    return process.returncode, err.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", [None, 0.03], ids=["once", "twice"])
+def test_ctrl_c_at_any_moment_prints_one_line(tmp_path: Path, again: float | None) -> None:
+    """While the program loads, starts processes, indexes, asks and prints."""
+    for number in range(6):
+        (tmp_path / f"{number}.md").write_text(
+            f"The ferry number {number} carried {number} passengers.\n" * 50
+        )
+    begin = time.monotonic()
+    assert vrag(tmp_path, "ask", ".", QUESTION, "-c", "whole").returncode in {0, 3}
+    whole = time.monotonic() - begin
+    for part in range(1, 9):
+        status, said = interrupted(
+            tmp_path, whole * part / 8, "ask", ".", QUESTION, "-c", f"part-{part}", again=again
+        )
+        lines = [line for line in said.splitlines() if not line.startswith("Index")]
+        assert status in {130, 0, 3}, said
+        assert "Traceback" not in said
+        assert len(lines) == (status == 130), said
+        assert all(line.startswith("Stopped.") for line in lines)
+
+
+def test_ctrl_c_that_a_library_turns_into_another_error_ends_quietly_too(tmp_path: Path) -> None:
+    where = WAITING.replace(
+        WAITING[WAITING.index("    async def long") :],
+        "    try:\n        os.kill(os.getpid(), signal.SIGINT)\n        import time; time.sleep(5)\n"
+        "    except KeyboardInterrupt:\n        raise ImportError('a part of a library is missing') from None\n",
+    )
+    assert stopped_itself(tmp_path, where, "wait") == (130, "Stopped.\n")
+
+
+def test_ctrl_c_in_a_destructor_is_not_lost(tmp_path: Path) -> None:
+    where = WAITING.replace(
+        WAITING[WAITING.index("    async def long") :],
+        "    class Pressed:\n        def __del__(self): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    Pressed()\n    import time; time.sleep(20)\n",
+    )
+    assert stopped_itself(tmp_path, where, "wait") == (130, "Stopped.\n")
 
 
 @pytest.mark.slow
@@ -244,7 +306,7 @@ def wait(ignored: bool = False) -> None:
 def test_sigterm_cancels_work_in_an_event_loop_as_ctrl_c_does(tmp_path: Path, setup: str) -> None:
     """Also in a process that a shell started in the background, where Ctrl-C is ignored."""
     status, said = stopped_itself(tmp_path, WAITING, "wait", setup=setup)
-    assert (status, said) == (143, "cancelled in order\n")
+    assert (status, said) == (143, "cancelled in order\nStopped.\n")
 
 
 @pytest.mark.slow
@@ -253,7 +315,7 @@ def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> 
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     brief = where.replace("sleep(100)", "sleep(0.3)")
     assert stopped_itself(tmp_path, brief, "wait", setup=ignored) == (0, "")
-    assert stopped_itself(tmp_path, where, "wait") == (130, "cancelled in order\n")
+    assert stopped_itself(tmp_path, where, "wait") == (130, "cancelled in order\nStopped.\n")
 
 
 @pytest.mark.slow

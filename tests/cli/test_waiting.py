@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,10 +14,19 @@ import pytest
 from command_line import run_vrag
 
 import vrag
+from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, SettingsError
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.server import Agents
 from vrag.index.collection import Collection
+from vrag.index.maintenance import count_unread
+from vrag.index.manifest import Writer
+from vrag.server.runs.schema import AgentSelection
+from vrag.settings import load_settings
+from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 
@@ -82,3 +93,89 @@ def test_ctrl_c_ends_the_wait(tmp_path: Path, busy: Collection) -> None:
         assert "Waiting for it, up to 600 s." in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait() == 130
+
+
+def test_a_file_that_cannot_be_read_now_is_busy_not_unreadable(tmp_path: Path, busy: Collection) -> None:
+    (tmp_path / "b.txt").write_text("new")
+    with busy.lock():
+        done = run_vrag("ask", "b.txt", "What is new?", "-c", "c", "--wait", "0.05", "--json", cwd=tmp_path)
+    assert done.status == 4
+    assert f"(process {os.getpid()} on " in done.json["failure"]
+    assert "It did not end within 0.05 s." in done.json["failure"]
+    assert "b.txt cannot be read now." in done.json["hint"]
+
+
+def test_a_file_that_is_not_there_or_of_no_kind_is_not_busy(tmp_path: Path, busy: Collection) -> None:
+    (tmp_path / "b.xyz").write_text("?")
+    with busy.lock():
+        done = run_vrag("ask", "b.xyz", "What?", "-c", "c", "--wait", "0", cwd=tmp_path)
+    assert (done.status, "Supported: " in done.err) == (1, True)
+
+
+@pytest.fixture
+def reading(tmp_path: Path, busy: Collection) -> Generator[Path]:
+    """A folder of 3 files, of which another process is reading two."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The ferry sails at 9:15.")
+    assert run_vrag("index", "add", "folder", "-c", "c", cwd=tmp_path).status == 0
+    for name in ("b", "c"):
+        (folder / f"{name}.txt").write_text(f"The file {name}.")
+    with busy.lock():
+        sources = map(read_source, sorted(folder.glob("[bc].txt")))
+        begun = [
+            Document(
+                path=str(s.path), id=s.document, name=s.name, size=s.size, mtime_ns=s.mtime_ns,
+                status=DocumentStatus.PENDING,
+            )
+            for s in sources
+        ]  # fmt: skip
+        Writer(busy).begin(begun)
+        yield folder
+
+
+NOTICE = "2 of 3 files are still being read."
+
+
+def test_an_answer_says_how_many_files_of_its_folder_are_still_being_read(
+    tmp_path: Path, reading: Path
+) -> None:
+    line = ["ask", "folder", "When does the ferry sail?", "-c", "c", "--wait", "0"]
+    assert run_vrag(*line, "--json", cwd=tmp_path).json["notices"] == [NOTICE]
+    assert f"Note: {NOTICE}" in run_vrag(*line, cwd=tmp_path).out
+    session = vrag.open(reading, collection=tmp_path / "c", wait=0)
+    result = session.ask("When does the ferry sail?")
+    assert result.notices == (NOTICE,)
+    assert NOTICE in str(result._repr_html_())
+
+
+def test_so_does_one_from_the_whole_collection(tmp_path: Path, reading: Path) -> None:
+    (notice,) = run_vrag("ask", "When does the ferry sail?", "-c", "c", "--json", cwd=tmp_path).json[
+        "notices"
+    ]
+    assert notice == "2 of 4 files are still being read."
+
+
+def test_so_does_an_answer_of_a_server(tmp_path: Path, reading: Path) -> None:
+    settings = load_settings(collection=tmp_path / "c").settings
+    agents = Agents(settings, CollectionRegistry.open(settings))
+    assert agents.agent(AgentSelection()).notices == ("2 of 4 files are still being read.",)
+
+
+def test_files_that_nobody_reads_yet_are_said_to_wait(tmp_path: Path, busy: Collection) -> None:
+    (tmp_path / "b.txt").write_text("new")
+    with busy.lock():
+        session = vrag.open(tmp_path / "a.txt", tmp_path / "b.txt", collection=tmp_path / "c", wait=0)
+        notices = session.ask("When does the ferry sail?").notices
+    assert notices == ("1 of 2 files is not read yet: a process is writing.",)
+
+
+def test_what_a_dead_process_left_unfinished_is_not_being_read(tmp_path: Path, reading: Path) -> None:
+    writer = tmp_path / "c" / "writer.json"
+    assert count_unread([Collection.open(tmp_path / "c")]) is not None
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    writer.write_text(json.dumps({"pid": gone.pid, "host": socket.gethostname()}))
+    assert count_unread([Collection.open(tmp_path / "c")]) is None
+    writer.write_text(json.dumps({"pid": gone.pid, "host": "another"}))
+    assert count_unread([Collection.open(tmp_path / "c")]) is not None

@@ -18,16 +18,16 @@ def clock() -> Clock:
 
 
 def test_rate_and_remaining_time(clock: Clock) -> None:
-    meter = ProgressMeter(None, 2, clock)
-    meter.counted("a", 100, 0)
-    for _ in range(20):
-        clock.now += 0.5
-        meter.made("a")
+    meter = ProgressMeter(None, 5, clock)
+    for name in "abc":
+        meter.counted(name, 10, 0)
+        for _ in range(10):
+            clock.now += 0.5
+            meter.made(name)
+        meter.finished()
     progress = meter.progress
     assert progress.rate == pytest.approx(2.0)
-    assert progress.remaining_seconds == pytest.approx((100 + 100 - 20) / 2.0), (
-        "the other file counts as the mean"
-    )
+    assert progress.remaining_seconds == pytest.approx(20 / 2.0), "the other files count as the mean"
 
 
 def test_the_rate_is_that_of_the_last_half_minute(clock: Clock) -> None:
@@ -55,8 +55,41 @@ def test_what_was_there_before_is_done_but_not_speed(clock: Clock) -> None:
     assert progress.remaining_seconds == pytest.approx(90)
 
 
-def test_nothing_is_foretold_before_anything_is_known(clock: Clock) -> None:
-    assert ProgressMeter(None, 3, clock).progress.remaining_seconds is None
+def test_nothing_is_foretold_before_it_can_be_known(clock: Clock) -> None:
+    meter = ProgressMeter(None, 4, clock)
+    assert meter.progress.remaining_seconds is None
+    meter.counted("a", 20, 0)
+    for _ in range(19):
+        clock.now += 1
+        meter.made("a")
+        assert meter.progress.remaining_seconds is None, "the other files are not known"
+    for name in "bcd":
+        meter.counted(name, 5, 0)
+    assert meter.progress.remaining_seconds == pytest.approx(16.0)
+
+
+def test_nor_from_the_first_items_or_for_what_ends_the_work(clock: Clock) -> None:
+    meter = ProgressMeter(None, 1, clock)
+    meter.counted("a", 8, 0)
+    for number in range(8):
+        clock.now += 0.5
+        meter.made("a")
+        known = meter.progress.remaining_seconds is not None
+        assert known == (number in {5, 6}), "3 seconds have passed, and something is left"
+
+
+def test_the_share_that_is_done_never_falls(clock: Clock) -> None:
+    meter = ProgressMeter(None, 3, clock)
+    shares = [meter.progress.share]
+    for name, items in (("a", 2), ("b", 500), ("c", 10)):
+        meter.counted(name, items, 0)
+        shares.append(meter.progress.share)
+        for _ in range(items):
+            meter.made(name)
+            shares.append(meter.progress.share)
+        meter.finished()
+    assert shares == sorted(shares)
+    assert (shares[0], meter.progress.share) == (0.0, 1.0)
 
 
 def test_reports_are_few_and_the_last_is_complete(clock: Clock) -> None:

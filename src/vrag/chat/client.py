@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from vrag.chat.completion import Call, ChatTimeouts, RequestRefused
-from vrag.chat.errors import CLOSED, ErrorResponse, RetryableError, failure_of, reach_hint
+from vrag.chat.errors import CLOSED, ErrorResponse, RetryableError, failure_of, reach_hint, unreached_message
 from vrag.chat.http_clients import ConcurrencyLimit, Connections, base_of, checked_key, read_body
 from vrag.chat.messages import RENAMED, ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.errors import ModelError
@@ -169,10 +169,8 @@ class OpenAIChat:
             async with asyncio.timeout(10), self._connections.client() as client:
                 status, body = await read_body(client, "GET", f"{self.base_url}/models")
         except (TimeoutError, httpx.HTTPError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(
-                f"{self.base_url} does not answer: {reason}.", reach_hint(error, self.base_url)
-            ) from error
+            message = unreached_message(error, self.base_url)
+            raise ModelError(message, reach_hint(error, self.base_url)) from error
         if status != HTTPStatus.OK:
             error_response = ErrorResponse.of(status, b"" if status in CLOSED else body, self._key)
             failure = failure_of(error_response, self.base_url)

@@ -240,8 +240,9 @@ class Call:
                 "Set SSL_CERT_FILE to the certificate of its authority.",
             )
         if isinstance(error, httpx.ConnectError):
-            message = f"{self.server} cannot be reached: {reason}."
-            times = 0 if errors.plain_http_hint(error, self.server) else 1000  # 1000: as the settings allow
+            message = errors.unreached_message(error, self.server)
+            is_final = errors.plain_http_hint(error, self.server) or errors.is_refused(error)
+            times = 0 if is_final else 1000  # 1000: as the settings allow
             return RetryableError(ModelError(message, errors.reach_hint(error, self.server)), times=times)
         message = f"The connection to {self.server} broke off: {reason.rstrip('.')}."
         return RetryableError(ModelError(message))

@@ -54,6 +54,8 @@ _ADVICE = (
         "Top up the account.",
     ),
 )
+_REFUSED = re.compile("connection refused|actively refused", re.IGNORECASE)
+"""Messages of libraries that drop the error of the system."""
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
 """OpenSSL's names for a response without TLS."""
 _QUOTA_SPENT = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
@@ -138,6 +140,24 @@ def failure_of(response: ErrorResponse, server: str) -> ModelError | RetryableEr
             return error
         return RetryableError(error, asked=response.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
     return error
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether a connection was refused: to try again at once would be of no use."""
+    for cause in _causes(error):
+        if isinstance(cause, BaseExceptionGroup):  # of several addresses of a host
+            return all(map(is_refused, cast("BaseExceptionGroup[BaseException]", cause).exceptions))
+        if isinstance(cause, ConnectionRefusedError):
+            return True
+    return bool(_REFUSED.search(str(error)))
+
+
+def unreached_message(error: BaseException, url: str) -> str:
+    """Return the message that a server cannot be reached, which begins with the reason."""
+    if is_refused(error):
+        return f"Connection refused: no server listens at {url}."
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return f"{reason[:1].upper()}{reason[1:]}: {url} cannot be reached."
 
 
 def reach_hint(error: BaseException, url: str) -> str:

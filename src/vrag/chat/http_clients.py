@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from vrag.errors import SettingsError, first_line
-from vrag.providers import hide_credentials, reachable
+from vrag.providers import complete_address, hide_credentials, reachable
 
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
 """Characters that no host name has; a library may encode them rather than refuse them."""
@@ -212,7 +212,7 @@ def base_of(url: str) -> str:
 
     Raises `SettingsError` if it is not the address of a server, or contains a user name or a password.
     """
-    text = reachable(url.strip()).rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    text = reachable(complete_address(url.strip())).rstrip("/").removesuffix("/chat/completions").rstrip("/")
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0

@@ -1,5 +1,7 @@
 """The command line: one module or folder per command or group of commands."""
 
+import os
+import signal
 import sys
 
 
@@ -10,16 +12,22 @@ def main() -> None:
     collection. 130: stopped by Ctrl-C, 143: by SIGTERM. 141: the reader of the output is gone, as with
     `| head`; nothing is printed about it.
     """
-    from vrag.cli.terminal.process import STOPPED, handle_sigterm, stop_status
-
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_before_start)
     try:
-        handle_sigterm()
+        from vrag.cli.terminal.process import prepare_stops
+
+        prepare_stops()
         from vrag.cli.root import run  # slow import: Ctrl-C during it must be handled
 
         run()
-    except KeyboardInterrupt:
-        sys.exit(stop_status())
-    except SystemExit as end:
-        if end.code == STOPPED:  # from commands and from typer, which only know Ctrl-C
-            sys.exit(stop_status())
-        raise
+    except (KeyboardInterrupt, SystemExit) as end:
+        from vrag.cli.terminal.process import end_status
+
+        sys.exit(end_status(end))
+
+
+def end_before_start(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler
+    """End the process on Ctrl-C before anything is loaded that could end it in order."""
+    os.write(2, b"Stopped.\n")
+    os._exit(128 + number)

@@ -17,8 +17,10 @@ from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.cli.session import open_for_asking, read_run
-from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, warn
+from vrag.cli.terminal.console import add_location, echo, echo_stop, plain, print_json, print_result, warn
 from vrag.cli.terminal.files import exists
+from vrag.cli.terminal.help import common_options
+from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.progress import FLOWING, model_status
 from vrag.errors import CorpusError
 from vrag.factory.session import Session, run_store
@@ -31,6 +33,7 @@ NODE_FIELDS = ("id", "kind", "parents", "query", "summary")
 IMAGE_FIELDS = ("item", "document", "page", "label", "box", "seconds")
 
 
+@common_options("docs", "agent", "model", "base_url", "collection", "after", "images", "as_json")
 def ask(
     words: list[str] = typer.Argument(
         ..., metavar="[PATH]... QUESTION", help="The question, and files or folders to look in."
@@ -90,8 +93,9 @@ def ask(
 
       vrag ask ./manuals "Which part is this?" --image photo.jpg --model qwen3-vl-plus --base-url URL
     """
-    report = opt.load_flags(locals())
+    flags = locals()
     question, paths = _split_words(words, docs)
+    report = opt.load_flags(flags) if paths else opt.load_reading_flags(flags)
     answer_question(report, question, paths, tuple(map(_open_image, images)), after=after, as_json=as_json)
 
 
@@ -112,6 +116,7 @@ def answer_question(
         if as_json:
             print_json({"failure": "Stopped before the question was asked.", "hint": "Ask again."})
         raise
+    remember_collection(session.settings)
     if previous_run is not None and not paths:
         session.scope = _find_unchanged_documents(previous_run, session)
     if previous_run:
@@ -190,8 +195,8 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
                     with status.hidden():
                         printer.print_event(event)
         except KeyboardInterrupt:
-            note = f"Stopped. Finished steps are kept: vrag runs show {recording.id}"
-            warn(add_location(note, session.settings))
+            note = f"Finished steps are kept: vrag runs show {recording.id}"
+            echo_stop(add_location(note, session.settings))
             if quiet and events:
                 print_json(run_as_json(StoredRun(recording.id, recording.directory, tuple(events))))
             raise

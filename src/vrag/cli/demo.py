@@ -13,6 +13,7 @@ from rich.text import Text
 from vrag.cli import options as opt
 from vrag.cli.ask import answer_question
 from vrag.cli.terminal.console import echo, err, print_add_report, warn
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import index_progress
 from vrag.index.location import CollectionHeader
 from vrag.samples import corpus_dir, questions_path
@@ -35,6 +36,7 @@ FIRST_TIME = (
 )
 
 
+@common_options("model", "base_url", "port", "copy_to", "as_json")
 def demo(
     question: str | None = typer.Argument(None, help="Question to answer here instead of serving a page."),
     agent: opt.AgentOption = None,

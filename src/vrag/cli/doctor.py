@@ -9,6 +9,7 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import add_location, echo, plain, print_json
+from vrag.cli.terminal.help import common_options
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
 
 
+@common_options("model", "base_url", "coords", "search_url", "collections", "as_json")
 def doctor(
     model: opt.ModelOption = None,
     base_url: opt.BaseUrlOption = None,

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vrag.cli.terminal.console import announce_collection
+from vrag.cli.terminal.last_collection import remember_existing_collection, use_memory
+from vrag.providers import complete_address
 from vrag.settings import Settings, SettingsReport, load_settings
 
 if TYPE_CHECKING:
@@ -84,9 +87,10 @@ OcrOption = Annotated[bool | None, typer.Option("--ocr/--no-ocr", help="Read pag
 def _check_server(address: str) -> str:
     from vrag.render.place_links import is_server_address
 
-    if address and not is_server_address(address):
+    complete = complete_address(address)
+    if address and not is_server_address(complete):
         raise typer.BadParameter(f"{address!r} is not an address such as http://127.0.0.1:8000.")
-    return address
+    return complete
 
 
 DpiOption = Annotated[float | None, typer.Option(help="Resolution of rendered pages, in dots per inch.")]
@@ -206,6 +210,19 @@ RunsOutOption = Annotated[
 RetryFailedOption = Annotated[bool, typer.Option("--retry-failed", help="Retry what failed before.")]
 EvaluationArgument = Annotated[Path, typer.Argument(help="Output folder of `vrag eval run`.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def load_reading_flags(flags: Mapping[str, Any]) -> SettingsReport:
+    """Load the settings of a command that reads a collection: without any, that of the command before.
+
+    The collection that is used without being named is printed, and one that is named is remembered.
+    """
+    report = load_flags(flags)
+    if "flag" in {report.origins["collection"], report.origins["collections"]}:
+        remember_existing_collection(report.settings)
+    report, note = use_memory(report)
+    announce_collection(report, note)
+    return report
 
 
 def load_flags(flags: Mapping[str, Any], **others: Any) -> SettingsReport:  # noqa: ANN401 - settings

@@ -21,6 +21,8 @@ from vrag.cli.session import open_for_asking, read_run
 from vrag.cli.terminal import files
 from vrag.cli.terminal.console import add_location, echo, err, plain, print_json, warn
 from vrag.cli.terminal.files import STDOUT, parse_path
+from vrag.cli.terminal.help import common_options
+from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.errors import CaseError, RunError, VragError
 from vrag.factory.session import evidence_sources, run_store
@@ -37,6 +39,7 @@ MAX_QUESTION_CHARS = 70
 """Characters of a question in a line of progress."""
 
 
+@common_options("question", "questions", "run", "out", "pdf", "model", "collection", "as_json")
 def report(
     paths: list[Path] = typer.Argument(
         None, metavar="[PATH]...", help="Files or folders to look in.", show_default="the collection"
@@ -93,7 +96,7 @@ def report(
 
       vrag report --run last --run 20260301-101500 -o review.html --pdf
     """
-    settings = opt.load_flags(locals())
+    settings = opt.load_flags(locals()) if paths else opt.load_reading_flags(locals())
     document_format = Format.HTML if out == STDOUT else files.format_of(str(parse_path(out)))
     if document_format is None or document_format is Format.JSON:
         raise typer.BadParameter(f"The name of a report ends in .html or .md, not in {out!r}.")
@@ -110,6 +113,7 @@ def report(
         done = FinishedRuns([read_run(store, id) for id in run])
     else:
         session = open_for_asking(settings, paths or [])
+        remember_collection(session.settings)
         done = ask_all(session.agent(), session.runs, questions_to_ask, jobs)
     if done.runs:
         try:

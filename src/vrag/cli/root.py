@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import inspect
 import io
 import os
 import re
@@ -12,36 +11,46 @@ import sys
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from vrag.cli.terminal.console import print_error, warn
-from vrag.cli.terminal.process import BUSY, handle_closed_output
+from vrag.cli.terminal.help import FOR_TEAMS, UsageError, prepare_help
+from vrag.cli.terminal.process import (
+    BUSY,
+    DONE,
+    FAILED,
+    STOPPED,
+    handle_closed_output,
+    is_interrupt,
+    raise_interrupts,
+    report_stop,
+)
 from vrag.errors import CollectionBusy, SettingsError, VragError, first_line
 from vrag.settings import unknown_variables
 
 COMMANDS = {
     "ask": "Ask a question about documents.",
-    "demo": "Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.",
-    "report": "Ask several questions and write one document: each answer with pictures and sources.",
     "search": "Search the collection and list the hits, best first.",
-    "match": "Mark where a page matches a query, with a multi-vector embedder.",
     "serve": "Serve questions, documents and search over HTTP, with a web page.",
-    "mcp": "Serve MCP tools over standard input and output.",
-    "doctor": "Check the installation, the collection, the search server and the model; say how to fix "
-    "problems.",
-    "tables": "Print the tables of a document, without a model and without a collection.",
+    "demo": "Try vrag on sample documents.",
+    "report": "Ask several questions and write one document with sources.",
     "index": "Add documents to a collection, and maintain it.",
+    "runs": "List, show, export and delete recorded questions.",
+    "doctor": "Check the installation, the collection and the model.",
+    "config": "Show the settings in force; download instructions.",
+    "tables": "Print the tables of a document, without a model.",
+    "match": "Mark where a page matches a query, with a multi-vector embedder.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",
-    "runs": "List, show, replay, export, rename, delete and purge recorded runs.",
+    "mcp": "Serve MCP tools over standard input and output.",
     "tokens": "Add, list and remove the users of a server, and change their roles.",
     "audit": "Show the audit log of a server.",
     "eval": "Measure search and answers on questions with known answers.",
     "data": "Make, convert and count questions with known answers.",
     "train": "Train a model to search, look and answer.",
     "reader": "Train and measure the reader that answers without a model.",
-    "config": "Show the settings in force; download instructions.",
 }
 """First lines of the help texts of commands and groups."""
+EVERYBODY = {"ask", "search", "serve", "demo", "report", "index", "runs", "doctor", "config"}
+"""Commands that the help lists first."""
 MODULES = {"match": "search", "mcp": "serve"}
 """Modules of the commands that have none of their own."""
 USER_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
@@ -51,18 +60,6 @@ NO_MEMORY = re.compile("failed to map segment|cannot allocate memory|can't start
 """Part of the messages of a loader and of threads that get no memory."""
 
 
-class PlainErrorGroup(TyperGroup):
-    """The group of all commands; its errors of use are without the words that Typer takes from pydantic."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - the type of Typer is private
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
-            raise
-
-
 def create_app(name: str | None = None) -> typer.Typer:
     """Create the application with one command or group, or with all.
 
@@ -70,38 +67,26 @@ def create_app(name: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="vrag",
-        cls=PlainErrorGroup,
         help="Answer questions about documents by looking at them.\n\n"
-        "A first example: vrag demo\n\n"
-        'Your documents:  vrag ask ./my-documents "What was the revenue in 2023?"',
+        'Examples: `vrag demo`, or `vrag ask ./my-documents "What was the revenue in 2023?"`',
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
     for command, summary in COMMANDS.items():
+        panel = None if command in EVERYBODY else FOR_TEAMS
         if name not in {command, None}:
-            app.command(command, help=summary)(lambda: None)
+            app.command(command, help=summary, rich_help_panel=panel)(lambda: None)
             continue
         loaded = importlib.import_module(f"vrag.cli.{MODULES.get(command, command)}")
         group = getattr(loaded, "app", None)
         if group is None:
-            app.command(command)(getattr(loaded, command))
+            app.command(command, rich_help_panel=panel)(getattr(loaded, command))
         else:
-            app.add_typer(group, name=command)
-    _unwrap_help(app)
+            app.add_typer(group, name=command, rich_help_panel=panel)
+    prepare_help(app)
     return app
-
-
-def _unwrap_help(group: typer.Typer) -> None:
-    """Join the lines of each paragraph of the help texts, to fit any terminal; keep indented lines."""
-    for command in group.registered_commands:
-        paragraphs = (command.help or inspect.getdoc(command.callback) or "").split("\n\n")
-        joined = (text if text.startswith(" ") else text.replace("\n", " ") for text in paragraphs)
-        command.help = "\n\n".join(joined)
-    for subgroup in group.registered_groups:
-        if subgroup.typer_instance is not None:
-            _unwrap_help(subgroup.typer_instance)
 
 
 def _print_version(show: bool) -> None:
@@ -118,9 +103,8 @@ def root(
     ),
 ) -> None:
     """Answer questions about documents by looking at them."""
-    for name, nearest in unknown_variables().items():
-        question = f"; did you mean {nearest}?" if nearest else "."
-        warn(f"{name} is not a setting{question} `vrag config show` lists all settings.")
+    for error in unknown_variables():
+        warn(str(error))
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -134,11 +118,11 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
-    completing = "_VRAG_COMPLETE" in os.environ
-    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")  # no option has a value
     try:
         with handle_closed_output():
-            create_app(None if completing else name)()
+            app = _create_app_for_line()
+            raise_interrupts()
+            sys.exit(_run_command(app))
     except SettingsError as error:
         sys.exit(print_error(error, 2))
     except CollectionBusy as error:
@@ -155,3 +139,47 @@ def run() -> None:
             raise
         hint = "Free some disk space or fix the permissions."
         sys.exit(print_error(VragError(f"The operating system refused: {error}.", hint), 1))
+
+
+def _create_app_for_line() -> typer.Typer:
+    """Create the application with the command of the line, or with what completes the line."""
+    words = sys.argv[1:]
+    if "_VRAG_COMPLETE" in os.environ:
+        from vrag.cli.terminal.completion import completed_words, create_value_app
+
+        words, incomplete = completed_words()
+        if app := create_value_app(words, incomplete):
+            return app
+    return create_app(next((word for word in words if not word.startswith("-")), ""))  # no option has a value
+
+
+def _run_command(app: typer.Typer) -> int:
+    """Run the command and return its exit status; wrong usage is printed like every other error."""
+    try:
+        status = app(standalone_mode=False, prog_name="vrag")
+    except typer.Abort as error:  # the answer to a question was no, or Ctrl-C
+        status = STOPPED if is_interrupt(error) else FAILED
+        if status == FAILED:
+            warn("Nothing was changed.")
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # it has printed the help
+            print_error(describe_usage_error(error), error.exit_code)
+        status = error.exit_code
+    except Exception as error:
+        if not is_interrupt(error):
+            raise
+        status = STOPPED
+    if status == STOPPED:
+        report_stop()
+    return status if isinstance(status, int) else DONE
+
+
+def describe_usage_error(error: Any) -> VragError:  # noqa: ANN401 - the type of Typer is private
+    """Return an error of use in the form of all errors: what is wrong, and which help says more."""
+    message = error.format_message().removeprefix("Invalid value: ").removeprefix("Value error, ")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "vrag"
+    usage = " ".join(context.get_usage().split()).removeprefix("Usage: ") if context else "vrag COMMAND"
+    return VragError(
+        message if message[-1:] in ".?!" else f"{message}.", f"Usage: {usage} (help: {command} -h)"
+    )

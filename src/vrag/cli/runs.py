@@ -31,6 +31,7 @@ from vrag.cli.session import NO_RUNS, NO_RUNS_HINT, read_run
 from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
 from vrag.cli.terminal.files import parse_path
+from vrag.cli.terminal.help import common_options
 from vrag.errors import REPAIR_COMMAND, RunError
 from vrag.factory.models import open_text_reader
 from vrag.factory.session import evidence_sources, open_session, run_store
@@ -69,7 +70,7 @@ def list_runs(
 
     Example: vrag runs list --limit 5
     """
-    store = run_store(opt.load_flags(locals()).settings)
+    store = run_store(opt.load_reading_flags(locals()).settings)
     rows = [_summary(store, run) for run in store.ids()[:limit]]
     metas = [store.meta(row[0]) for row in rows]
     if as_json:
@@ -110,7 +111,7 @@ def show(
 
     Example: vrag runs show last
     """
-    store = run_store(opt.load_flags(locals()).settings)
+    store = run_store(opt.load_reading_flags(locals()).settings)
     stored, state = store.settled(read_run(store, run).id)
     if as_json:
         print_json([event.model_dump(mode="json") for event in stored.events])
@@ -135,7 +136,7 @@ def rename(
 
     Example: vrag runs rename last "Fares in 2024"
     """
-    settings = opt.load_flags(locals()).settings
+    settings = opt.load_reading_flags(locals()).settings
     store = run_store(settings)
     first = store.conversation(read_run(store, run).id)[0]
     with audited_change(open_audit_log(settings), local_entry(AuditAction.CHANGE_RUN, run=first)):
@@ -159,7 +160,7 @@ def delete(
 
       vrag runs delete 20260314 --conversation
     """
-    settings = opt.load_flags(locals()).settings
+    settings = opt.load_reading_flags(locals()).settings
     store = run_store(settings)
     id, question = _find_run(store, run)
     try:
@@ -193,6 +194,7 @@ def _find_run(store: RunStore, run: str) -> tuple[str, str]:
 
 
 @app.command()
+@common_options("older_than", "before", "user", "outcome", "dry_run", "yes", "collection")
 def purge(
     older_than: str | None = typer.Option(
         None,
@@ -323,7 +325,7 @@ def replay(
 
     Example: vrag runs replay last
     """
-    session = open_session(opt.load_flags(locals()).settings)
+    session = open_session(opt.load_reading_flags(locals()).settings)
     stored = read_run(session.runs, run)
     reader = open_text_reader(session.settings) if session.settings.reader else None
     replayed = list(replay_run(stored, session.searcher, text_reader=reader))
@@ -351,6 +353,7 @@ def replay(
 
 
 @app.command()
+@common_options("format", "out", "html", "pdf", "pictures", "collection")
 def export(
     run: RunArgument = "last",
     html: bool = typer.Option(False, "--html", help="Short for --format html."),
@@ -397,7 +400,7 @@ def export(
 
       vrag runs export last --pdf --annotations --pictures -o evidence
     """
-    settings = opt.load_flags(locals()).settings
+    settings = opt.load_reading_flags(locals()).settings
     if formats := opt.evidence_formats(pdf=pdf, annotations=annotations, pictures=pictures):
         if html or format is not None or inline or server:
             raise typer.BadParameter(

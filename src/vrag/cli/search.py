@@ -10,6 +10,7 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, warn
+from vrag.cli.terminal.help import common_options
 from vrag.corpus.formats.image import open_picture
 from vrag.embed.similarity_map import SimilarityMatcher, draw_heat, regions
 from vrag.errors import CorpusError, EmbedError, SearchError
@@ -28,6 +29,7 @@ SNIPPET_CHARS = 140
 """Characters of a hit's text that are printed."""
 
 
+@common_options("top_k", "docs", "collections", "as_json")
 def search(
     query: str = typer.Argument(..., help="What to look for."),
     top_k: int = typer.Option(10, "--top-k", "-k", min=1, max=1000, help="Number of hits."),
@@ -54,7 +56,7 @@ def search(
     """
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
-    settings = opt.load_flags(locals()).settings
+    settings = opt.load_reading_flags(locals()).settings
     session = open_session(settings)
     _warn_without_vectors(session, embed_query_instruction)
     if unknown := sorted(set(kind) - {str(known) for known in ItemKind}):
@@ -111,7 +113,7 @@ def match(
     """
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
-    settings = opt.load_flags(locals()).settings
+    settings = opt.load_reading_flags(locals()).settings
     image, source = _open_page(page, settings)
     heat = _open_matcher(settings, source).match_map(image, query)
     if word is not None and word > len(heat.tokens):

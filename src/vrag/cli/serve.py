@@ -24,6 +24,7 @@ from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
 from vrag.cli.session import ask_about_family
 from vrag.cli.terminal.console import echo, warn
+from vrag.cli.terminal.help import common_options
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.agents import open_suggester
 from vrag.factory.collection_registry import CollectionRegistry
@@ -65,6 +66,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
+@common_options("host", "port", "collections", "model", "base_url", "token")
 def serve(
     only: opt.OnlyOption = None,
     host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 for all."),
@@ -268,6 +270,7 @@ class WebServer:
             echo(("  with the token in VRAG_API_KEY", "dim"))
 
 
+@common_options("collections", "agent", "model", "base_url", "search_url")
 def mcp(
     collections: opt.CollectionsOption = None,
     agent: opt.AgentOption = None,

@@ -266,9 +266,9 @@ def check_settings(report: SettingsReport | SettingsError) -> Check:
     names = ", ".join(f"{name} ({origin})" for name, origin in chosen.items())
     message = f"Not the default: {names}." if names else "All settings have their defaults."
     if unknown := unknown_variables():
-        guesses = (f"{name} (did you mean {near}?)" if near else name for name, near in unknown.items())
+        faults = " ".join(error.message for error in unknown)
         hint = "Correct or unset them; `vrag config show` lists all settings."
-        return warning(f"Unknown settings: {', '.join(guesses)}. {message}", hint, details)
+        return warning(f"{faults} {message}", hint, details)
     return ok(message, details=details)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.factory.instructions import Instruction
+    from vrag.index.maintenance import UnreadFiles
     from vrag.model_profiles import Profile
     from vrag.rollouts.rollout import RolloutAttempt
     from vrag.search.searcher import Searcher
@@ -66,6 +67,11 @@ def open_agent(
     if unworded:
         log.warning("%s", unworded)
     return replace(agent, notices=tuple(filter(None, (family.notice, unworded))))
+
+
+def add_unread_notice(agent: Agent, unread: UnreadFiles | None) -> Agent:
+    """Return the agent with a notice on the files that are not ready to be searched; the same without any."""
+    return replace(agent, notices=(*agent.notices, str(unread))) if unread else agent
 
 
 def open_environment(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder, EmbedderInfo
     from vrag.index.build import AddReport
     from vrag.index.embed_items import Producer
+    from vrag.index.maintenance import UnreadFiles
     from vrag.index.manifest import IndexProgress
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
@@ -65,6 +66,8 @@ class IndexedDocuments(NamedTuple):
     """The embedder of the collection; None without vectors."""
     report: AddReport | None
     """The report of the addition; None if another process was writing."""
+    unread: UnreadFiles | None = None
+    """The files under the paths that could not be indexed, because another process was writing."""
 
 
 def index_documents(
@@ -83,18 +86,24 @@ def index_documents(
     documents are used when another process is writing (else `CollectionBusy`).
 
     Raises `CorpusError` if none of the documents could be read, `CollectionError` if the collection cannot be
-    opened, created or written, and `EmbedError` if its embedder cannot be loaded.
+    opened, created or written, and `EmbedError` if its embedder cannot be loaded. Raises `CollectionBusy`
+    although `skip_if_busy` if nothing under the paths is indexed.
     """
     from vrag.index.build import add
+    from vrag.index.maintenance import count_unread_under
 
     collection, options, opened = open_when_created(report)
     embedder = embedder or opened
     added: AddReport | None = None
+    unread: UnreadFiles | None = None
     try:
         added = add(collection, paths, options, embedder=embedder, progress=progress)
     except CollectionBusy as busy:
+        unread = count_unread_under(collection, paths)
         if not skip_if_busy:
             raise
+        if unread and not documents_under(collection, paths):
+            raise CollectionBusy(busy.message, f"{_names(paths)} cannot be read now. {busy.hint}") from busy
         log.warning("%s New documents are not indexed now; answers use what is indexed.", busy.message)
     else:
         if on_added:
@@ -102,7 +111,11 @@ def index_documents(
     documents = documents_under(collection, paths)
     if not documents:
         raise unreadable_error(paths)
-    return IndexedDocuments(collection, documents, embedder, added)
+    return IndexedDocuments(collection, documents, embedder, added, unread)
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
 
 
 def open_when_created(report: SettingsReport) -> IndexJob:

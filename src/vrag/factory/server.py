@@ -21,11 +21,12 @@ from vrag.agent.runs.run_store import RunStore
 from vrag.chat.http_clients import base_of, is_loopback
 from vrag.corpus.convert import CONVERTERS, find_missing_software
 from vrag.errors import CollectionError, SettingsError
-from vrag.factory.agents import open_agent
+from vrag.factory.agents import add_unread_notice, open_agent
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
+from vrag.index.maintenance import count_unread
 from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.exports import MAX_EVIDENCE_BYTES
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.agent import Agent
     from vrag.agent.runs.run_store import StoredRun
+    from vrag.index.maintenance import UnreadFiles
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
@@ -120,9 +122,14 @@ class Agents:
         settings = self._settings_of(choice)
         family = open_family(settings, quiet=True)  # a server may have been started again with other weights
         agent = self._open(replace(choice, user=""), choice.collection if len(names) > 1 else None, family)
-        if not choice.user:
-            return agent
-        return replace(agent, environment=replace(agent.environment, user=choice.user))
+        if choice.user:
+            agent = replace(agent, environment=replace(agent.environment, user=choice.user))
+        return agent if choice.documents else add_unread_notice(agent, self._count_unread(choice.collection))
+
+    def _count_unread(self, name: str | None) -> UnreadFiles | None:
+        """Count the files that are being read into a collection, or into any."""
+        opened = (each for each in self.registry.open_collections if name in {None, each.name})
+        return count_unread(each.collection for each in opened)
 
     async def aclose(self) -> None:
         """Close connections, as `AgentProvider.aclose`."""

@@ -13,9 +13,9 @@ import threading
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from platformdirs import user_data_path
 
@@ -26,13 +26,14 @@ from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
 from vrag.index.document_names import DocumentNames
+from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
 from vrag.search.searcher import NamedItems
-from vrag.settings import SettingsReport
-from vrag.types import Query
+from vrag.settings import SettingsReport, change_settings
+from vrag.types import Document, ItemKind, Query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
 
     from PIL.Image import Image
@@ -43,17 +44,25 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_result import RunResult
     from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.embed.embedder import Embedder
+    from vrag.factory.families import ModelFamily
     from vrag.index.build import AddReport
+    from vrag.index.maintenance import UnreadFiles
     from vrag.index.manifest import IndexProgress
     from vrag.render.annotations.evidence_sources import EvidenceSources
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
-    from vrag.types import Document, Hit
+    from vrag.types import Hit
 
 log = logging.getLogger("vrag")
 
 
-@dataclass(slots=True)
+DocumentSelection: TypeAlias = "str | PathLike[str] | Document | Iterable[str | PathLike[str] | Document]"
+"""Documents, by themselves, or by path, folder, file name or id."""
+MAX_AGENTS = 8
+"""Agents that a session keeps open."""
+
+
+@dataclass(slots=True, repr=False)
 class Session:
     """Collections that are open for search and questions.
 
@@ -73,13 +82,21 @@ class Session:
     """The origin of each setting, as in `SettingsReport`."""
     embedder: Embedder | None = field(default=None, repr=False)
     """The embedder of the collections; None without vectors, or when a server searches."""
-    _agent: tuple[tuple[object, ...], Agent] | None = field(default=None, repr=False)
-    """The agent of `ask`, with the scope, the paths and the family of the model that it was opened for."""
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _running: Counter[asyncio.AbstractEventLoop] = field(
-        default_factory=Counter[asyncio.AbstractEventLoop], repr=False
-    )
+    unread_paths: tuple[Path, ...] = ()
+    """The paths of the scope if not all was indexed when it was opened: another process was writing."""
+    _agents: dict[tuple[Any, ...], Agent] = field(default_factory=dict["tuple[Any, ...]", "Agent"])
+    """The agents of `ask`, by scope, paths, model, agent and the family of the model."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _running: Counter[asyncio.AbstractEventLoop] = field(default_factory=Counter[asyncio.AbstractEventLoop])
     """Number of questions in progress by event loop: the last one closes the agent's connections there."""
+
+    def __repr__(self) -> str:
+        """Return what is searched and who answers, in two lines."""
+        places = ", ".join(collection.address for collection in self.collections.values())
+        scope = "" if self.scope is None else f", {len(self.scope)} documents"
+        model = hide_credentials(self.settings.model) or "offline"
+        searched = places or hide_credentials(self.settings.search_url)
+        return f"Session({searched}{scope})\n  agent {self.settings.agent}, {model}"
 
     @property
     def collection(self) -> Collection:
@@ -151,29 +168,51 @@ class Session:
                 self.paths += tuple(map(Path, paths))
         return indexed.report
 
-    def ask(self, question: str | Question) -> RunResult:
+    def ask(
+        self,
+        question: str | Question,
+        *,
+        model: str | None = None,
+        agent: str | None = None,
+        documents: DocumentSelection | None = None,
+    ) -> RunResult:
         """Answer a question; the run is recorded.
 
         A model that fails does not raise: the result has no answer, and `failure` says why.
 
+        Args:
+            question: The question.
+            model: The model for this question, as the setting `model`; "" for the offline policy.
+            agent: The agent for this question, as the setting `agent`.
+            documents: The documents that may be looked at for this question.
+
         Raises:
             ValueError: If the question is empty.
             SettingsError: If the settings do not fit each other.
+            CollectionError: If one of the documents is not in the collections.
             ModelError: If the checkpoint of a local model cannot be opened.
             RunError: If the run cannot be recorded.
         """
         from vrag.agent.runs.run_result import RunResult
 
-        asked, agent = Question.of(question), self._default_agent()
+        asked = Question.of(question)
+        chosen = self._choose_agent(model, agent, documents)
         with self.runs.record() as log:
-            return RunResult.of(agent.record(asked, log))
+            return replace(RunResult.of(chosen.record(asked, log)), draw_place=self._draw_place)
 
-    async def aask(self, question: str | Question) -> RunResult:
+    async def aask(
+        self,
+        question: str | Question,
+        *,
+        model: str | None = None,
+        agent: str | None = None,
+        documents: DocumentSelection | None = None,
+    ) -> RunResult:
         """Answer a question like `ask`; many can be awaited at once."""
         from vrag.agent.runs.run_result import RunResult
 
-        events = self._record(Question.of(question), self._default_agent)
-        return RunResult.of([event async for event in events])
+        events = self._record(Question.of(question), partial(self._choose_agent, model, agent, documents))
+        return replace(RunResult.of([event async for event in events]), draw_place=self._draw_place)
 
     def image(self, evidence: Evidence, *, scale: float = 1.0) -> Image:
         """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
@@ -202,18 +241,41 @@ class Session:
 
         return draw_evidence(self.searcher.image(evidence.item), evidence)
 
-    def stream(self, question: str | Question) -> Iterator[Event]:
+    def _draw_place(self, evidence: Evidence) -> bytes:
+        """Draw the place of a piece of evidence with its surroundings, as PNG; empty for a passage."""
+        if evidence.kind is ItemKind.PASSAGE:
+            return b""
+        from vrag.render.annotations.pictures import draw_surroundings, encode_png
+
+        return encode_png(draw_surroundings(self.searcher.image(evidence.item), evidence))
+
+    def stream(
+        self,
+        question: str | Question,
+        *,
+        model: str | None = None,
+        agent: str | None = None,
+        documents: DocumentSelection | None = None,
+    ) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded.
 
         The answer comes as the model writes it, with what it rests on so far; see `AnswerDelta`.
         """
-        asked, agent = Question.of(question), self._followed_agent()
+        asked, chosen = Question.of(question), self._followed_agent(model, agent, documents)
         with self.runs.record() as log:
-            yield from agent.record(asked, log)
+            yield from chosen.record(asked, log)
 
-    async def astream(self, question: str | Question) -> AsyncGenerator[Event, None]:
+    async def astream(
+        self,
+        question: str | Question,
+        *,
+        model: str | None = None,
+        agent: str | None = None,
+        documents: DocumentSelection | None = None,
+    ) -> AsyncGenerator[Event, None]:
         """Answer a question like `stream`, for asynchronous code. Closing the generator stops the run."""
-        events = self._record(Question.of(question), self._followed_agent)
+        open_agent = partial(self._followed_agent, model, agent, documents)
+        events = self._record(Question.of(question), open_agent)
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -246,27 +308,67 @@ class Session:
             ActionError: If a custom tool cannot be loaded.
             ModelError: If the checkpoint of a local model cannot be opened.
         """
+        from vrag.factory.agents import add_unread_notice, open_agent
+
+        scope = self.scope if documents is None else documents
+        return add_unread_notice(self._open_agent(self.settings, scope), self._count_unread())
+
+    def _open_agent(
+        self, settings: Settings, scope: frozenset[str] | None, family: ModelFamily | None = None
+    ) -> Agent:
         from vrag.factory.agents import open_agent
 
-        searcher = NamedItems(self.searcher, self.document_names())
-        return open_agent(self.settings, searcher, self.scope if documents is None else documents)
+        return open_agent(settings, NamedItems(self.searcher, self.document_names()), scope, family=family)
 
-    def _default_agent(self) -> Agent:
-        """Return the agent for the scope, opened once, and again where the server has another model."""
+    def _choose_agent(
+        self, model: str | None, agent: str | None, documents: DocumentSelection | None
+    ) -> Agent:
+        """Return the agent for a question, opened once for each choice and for the model that a server has."""
+        from vrag.factory.agents import add_unread_notice
         from vrag.factory.families import open_family
 
-        family = open_family(self.settings, quiet=True)
+        scope = self.scope if documents is None else self._find_documents(documents)
+        settings = self.settings
+        if model is not None or agent is not None:
+            settings = change_settings(settings, self.origins, model=model, agent=agent)
+        family = open_family(settings, quiet=True)
         with self._lock:
-            opened_for = self.scope, self.paths, family
-            if self._agent is None or self._agent[0] != opened_for:
-                self._agent = opened_for, self.agent()
-            return self._agent[1]
+            choice = scope, self.paths, model, agent, family
+            if choice not in self._agents:
+                opened = self._open_agent(settings, scope, family)
+                while len(self._agents) >= MAX_AGENTS:
+                    del self._agents[next(iter(self._agents))]
+                self._agents[choice] = opened
+            chosen = self._agents[choice]
+        return add_unread_notice(chosen, None if documents else self._count_unread())
 
-    def _followed_agent(self) -> Agent:
+    def _followed_agent(
+        self, model: str | None, agent: str | None, documents: DocumentSelection | None
+    ) -> Agent:
         """Return the same agent for a run that somebody follows."""
         from vrag.agent.events import DraftMode
 
-        return replace(self._default_agent(), draft=DraftMode.CITED)
+        return replace(self._choose_agent(model, agent, documents), draft=DraftMode.CITED)
+
+    def _find_documents(self, documents: DocumentSelection) -> frozenset[str]:
+        """Return the ids of documents. Raises `CollectionError` if one is in none of the collections."""
+        from vrag.index.maintenance import find_documents
+
+        chosen = [documents] if isinstance(documents, str | os.PathLike | Document) else list(documents)
+        known = [document for document in self.documents if document.status.served]
+        ids: set[str] = set()
+        for target in chosen:
+            found = [target] if isinstance(target, Document) else find_documents(os.fspath(target), known)
+            ids.update(document.id for document in found)
+        return frozenset(ids)
+
+    def _count_unread(self) -> UnreadFiles | None:
+        """Count the files that answers cannot use yet, because they are being read."""
+        from vrag.index.maintenance import count_unread, count_unread_under
+
+        if self.unread_paths:
+            return count_unread_under(self.collection, self.unread_paths)
+        return None if self.scope else count_unread(self.collections.values())
 
 
 def run_store(
@@ -377,4 +479,8 @@ def open_documents(
     report = replace(report, settings=settings.model_copy(update=chosen))
     indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
     scope = frozenset(document.id for document in indexed.documents)
-    return open_session(report.settings, indexed.embedder, scope=scope, paths=paths, origins=report.origins)
+    session = open_session(
+        report.settings, indexed.embedder, scope=scope, paths=paths, origins=report.origins
+    )
+    session.unread_paths = tuple(path.absolute() for path in paths) if indexed.unread else ()
+    return session

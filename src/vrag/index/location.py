@@ -243,6 +243,19 @@ def check_memory_limit() -> None:
         )
 
 
+def _may_run(pid: int) -> bool:
+    """Return whether there is a process with this id; Windows cannot be asked without a handle."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:  # somebody else's
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
 def is_leftover(name: str) -> bool:
     """Check whether a killed creation may have left this file: a directory of such files counts as empty."""
     return name in {_LOCK, _WRITER, f"{FILE_NAME}.new"} or name.startswith(f".{FILE_NAME}.")
@@ -271,6 +284,11 @@ class CollectionLocation(Protocol):
 
     def size(self) -> int:
         """Return the size of the collection in bytes."""
+        ...
+
+    @property
+    def is_being_written(self) -> bool:
+        """True while a process holds the lock for writing, as far as it is known without taking it."""
         ...
 
     def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
@@ -312,6 +330,15 @@ class LocalLocation:
                 with suppress(OSError):
                     total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - many files
         return total
+
+    @property
+    def is_being_written(self) -> bool:
+        """True while a process holds the lock; one on another machine is believed to be alive."""
+        match self._read_writer():
+            case {"pid": int(pid), "host": str(host)}:
+                return host != socket.gethostname() or _may_run(pid)
+            case _:
+                return False
 
     @contextmanager
     def lock(self, wait: float | None = None) -> Generator[None]:
@@ -359,13 +386,16 @@ class LocalLocation:
     @property
     def _writing(self) -> str:
         """A sentence that names the process which holds the lock, as far as it is known."""
-        try:
-            content = parse_json((self.directory / _WRITER).read_bytes())
-        except (OSError, ValueError):
-            content = None
-        match content:
+        match self._read_writer():
             case {"pid": int(pid), "host": str(host)}:
                 process = f" (process {pid} on {host:.255})"
             case _:
                 process = ""
         return f"Another process is writing to {self.directory}{process}."
+
+    def _read_writer(self) -> object:
+        """Read what the process that holds the lock says of itself; None if there is none."""
+        try:
+            return parse_json((self.directory / _WRITER).read_bytes())
+        except (OSError, ValueError):
+            return None

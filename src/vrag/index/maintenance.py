@@ -15,7 +15,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
-from vrag.index.manifest import KEEP
+from vrag.index.manifest import KEEP, make_plan, read_manifest
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.source_file import KEPT_COPIES
 from vrag.index.tables.table import any_of, literal
@@ -115,7 +115,7 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
         documents = collection.documents()
         chosen: dict[str, Document] = {}
         for target in targets:
-            found = _documents_named(os.fspath(target), documents)
+            found = find_documents(os.fspath(target), documents)
             chosen |= {document.path: document for document in found}
         return _remove(collection, list(chosen.values()))
 
@@ -337,13 +337,49 @@ def absolute_paths(path: str | Path) -> tuple[str, str]:
     return os.path.abspath(path), os.path.realpath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
+class UnreadFiles(NamedTuple):
+    """Files that are not ready to be searched while another process, or this one, is writing."""
+
+    unread: int
+    files: int
+    """The number of all files that are meant."""
+    begun: bool = True
+    """True if all of them are being read; False if some wait for the writer."""
+
+    def __str__(self) -> str:
+        verb = "is" if self.unread == 1 else "are"
+        files = f"{self.unread} of {self.files} {'file' if self.files == 1 else 'files'} {verb}"
+        return f"{files} still being read." if self.begun else f"{files} not read yet: a process is writing."
+
+
+def count_unread(collections: Iterable[Collection]) -> UnreadFiles | None:
+    """Count the files that are being read into collections at the moment; None if there are none."""
+    statuses = [
+        status
+        for collection in collections
+        if collection.location.is_being_written
+        for status in collection.file_table.read(["status"]).data["status"].to_pylist()
+    ]
+    unread = statuses.count(DocumentStatus.PENDING)
+    return UnreadFiles(unread, len(statuses)) if unread else None
+
+
+def count_unread_under(collection: Collection, paths: Sequence[str | Path]) -> UnreadFiles | None:
+    """Count the files under paths that are new, have changed or are being read; None if there are none."""
+    known = read_manifest(collection)
+    plan = make_plan(paths, known, collection.directory, retry_failed=False)
+    todo = set(map(os.fspath, (entry for entry in plan.todo if isinstance(entry, Path)))) & set(plan.found)
+    begun = all(path in known and known[path].document.status is DocumentStatus.PENDING for path in todo)
+    return UnreadFiles(len(todo), len(plan.found), begun) if todo else None
+
+
 def is_below(path: str, document: Document) -> bool:
     """Check whether a document is the file at this absolute path, or below it."""
     own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
     return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
-def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
+def find_documents(target: str, documents: Sequence[Document]) -> list[Document]:
     """Find the documents at or below a path; else one by the end of its path; else by its id."""
     for path in absolute_paths(target):
         if found := [document for document in documents if is_below(path, document)]:

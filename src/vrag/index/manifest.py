@@ -179,8 +179,11 @@ class IndexProgress:
     """Files and items that could not be made."""
     rate: float
     """Items per second over the last half minute."""
+    share: float
+    """Estimated part of the work that is done, from 0 to 1. It never falls while more items become known."""
     remaining_seconds: float | None
-    """None while too little is known. Files not yet opened count as the mean of those that were."""
+    """None until it can be known: after some seconds and items, with all files opened or several finished.
+    Files not yet opened count as the mean of those that were."""
     current: str
     """Name of the last file."""
 
@@ -192,6 +195,8 @@ class ProgressMeter:
     """Seconds over which the rate is taken."""
     INTERVAL = 0.1
     """Seconds between reports."""
+    KNOWN_SECONDS, KNOWN_ITEMS, KNOWN_FILES = 3.0, 5, 3
+    """The time, the items and the finished files (or all of them) from which the remaining time is known."""
 
     def __init__(
         self,
@@ -204,6 +209,7 @@ class ProgressMeter:
         self._files = files
         self._files_done = self._items_done = self._failed = 0
         self._items = self._counted = 0
+        self._share = 0.0
         self._current = ""
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._last = float("-inf")
@@ -245,13 +251,16 @@ class ProgressMeter:
         since, done = self._samples[0]
         seconds = self._clock() - since
         rate = (self._items_done - done) / seconds if seconds > 0 else 0.0
+        is_done = self._files_done >= self._files
+        expected = self._expected_items()
+        if is_done or expected:
+            self._share = max(self._share, 1.0 if is_done else min(self._items_done / expected, 1.0))
+        left = expected - self._items_done
         remaining = None
-        if self._files_done >= self._files:
+        if is_done:
             remaining = 0.0
-        elif rate > 0 and self._counted:
-            unopened = max(self._files - max(self._counted, self._files_done), 0)
-            expected = self._items + unopened * self._items / self._counted
-            remaining = max(expected - self._items_done, 0.0) / rate
+        elif left > 0 and self._is_known(seconds, self._items_done - done):
+            remaining = left / rate
         return IndexProgress(
             files_done=self._files_done,
             files=self._files,
@@ -259,9 +268,22 @@ class ProgressMeter:
             items=self._items,
             failed=self._failed,
             rate=rate,
+            share=self._share,
             remaining_seconds=remaining,
             current=self._current,
         )
+
+    def _expected_items(self) -> float:
+        """Estimate the number of all items; 0 before a file was opened."""
+        if not self._counted:
+            return 0.0
+        unopened = max(self._files - max(self._counted, self._files_done), 0)
+        return self._items + unopened * self._items / self._counted
+
+    def _is_known(self, seconds: float, items: int) -> bool:
+        """Return whether the remaining time can be known, after some items in some seconds."""
+        files = self._counted >= self._files or self._files_done >= self.KNOWN_FILES
+        return files and seconds >= self.KNOWN_SECONDS and items >= self.KNOWN_ITEMS
 
     def _update(self, *, force: bool = False) -> None:
         now = self._clock()

@@ -20,12 +20,12 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from vrag.chat.errors import plain_http_hint
+from vrag.chat.errors import is_refused, plain_http_hint, unreached_message
 from vrag.chat.http_clients import checked_key
 from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
 from vrag.geometry import Space, draw_part
-from vrag.providers import hide_credentials, reachable, redact_key
+from vrag.providers import complete_address, hide_credentials, reachable, redact_key
 from vrag.search import schema
 from vrag.search.local_items import ImageRoot, page_of
 from vrag.search.searcher import check_search
@@ -140,10 +140,9 @@ class Connection:
                 raise _RetryableError(failure) from error
             raise failure from error  # it may still be at work: asking again would double that
         except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            hint = plain_http_hint(error, self.url)
-            unreached = ServerError(f"The server at {self.url} cannot be reached: {reason}.", hint or _START)
-            raise (unreached if hint else _RetryableError(unreached)) from error
+            final = plain_http_hint(error, self.url) or (_START if is_refused(error) else "")
+            unreached = ServerError(unreached_message(error, self.url), final or _START)
+            raise (unreached if final else _RetryableError(unreached)) from error
         if answer.status in _BUSY:
             detail = self._problem(answer).detail
             busy = ServerError(f"The server at {self.url} is busy ({answer.status}): {detail}", "Try later.")
@@ -203,6 +202,7 @@ def _base(url: str) -> str:
         raise ServerError(
             "The URL of the search server contains a user name.", "Give a token: VRAG_SEARCH_KEY"
         )
+    url = complete_address(url)
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

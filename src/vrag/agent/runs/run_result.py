@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import base64
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ from vrag.agent.events import (
 from vrag.agent.evidence import BoxSides, Evidence, place_of
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.methods import METHODS
-from vrag.errors import RunError
+from vrag.errors import RunError, VragError
 from vrag.types import Hit
 
 OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
@@ -50,6 +51,11 @@ NOT_FOUND = (
 """Its abstentions: the answer may still be in the documents."""
 WHOLE = 0.995
 """Part of each side of a page from which a box is the whole of it."""
+
+MAX_REPR_CHARS, MAX_REPR_PLACES = 100, 3
+"""Characters of a text, and places, in the representation of a result."""
+MAX_PICTURES = 3
+"""Places whose pictures a notebook shows."""
 
 N = TypeVar("N", int, float)
 
@@ -110,7 +116,7 @@ class RunStep:
     """The cost of the step; None if it was cut off."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
     """A run so far: question, steps, how it ended and what it cost.
 
@@ -155,6 +161,8 @@ class RunResult:
     """Time of the last event, in seconds since 1970."""
     events: int = 0
     """Number of events."""
+    draw_place: Callable[[Evidence], bytes] | None = field(default=None, compare=False)
+    """A function that draws the place of a piece of evidence as PNG, for notebooks; None where it cannot."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunResult:
@@ -188,6 +196,11 @@ class RunResult:
         return with_markers(text, self.citations if text else ())
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """Sentences to know about the answer: of the model, and of files that were still being read."""
+        return () if self.start is None else self.start.notices
+
+    @property
     def started(self) -> RunStarted:
         """The first event."""
         assert self.start is not None
@@ -204,17 +217,51 @@ class RunResult:
         shown = (image for step in self.steps for image in step.shown if not image.crop)
         return tuple(dict.fromkeys(image.item for image in shown))
 
+    def __repr__(self) -> str:
+        """Return question, outcome, places and cost in a few lines."""
+        places = [
+            f"  [{number}] {piece.document}, {piece.kind} {piece.page}"
+            for number, piece in enumerate(self.rests[:MAX_REPR_PLACES], 1)
+        ]
+        lines = [f"RunResult({_shorten(self.question)!r})", f"  {_shorten(self._outcome)}", *places]
+        return "\n".join([*lines, f"  {self._cost}"])
+
+    @property
+    def _outcome(self) -> str:
+        return self.unanswered(under_way=True) if self.answer is None else self.marked_answer.text
+
+    @property
+    def _cost(self) -> str:
+        return f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
+
     def _repr_html_(self) -> Markup:
-        """Return question, answer, evidence and cost as HTML for a notebook; no text of theirs is markup."""
-        entry = Markup('<li value="{}">{}</li>')
-        evidence = Markup().join(entry.format(number, piece) for number, piece in enumerate(self.rests, 1))
-        outcome = self.unanswered(under_way=True) if self.answer is None else self.marked_answer.text
-        cost = f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
+        """Return question, answer, evidence with pictures, and cost as HTML for a notebook.
+
+        No text of theirs is markup.
+        """
+        entry = Markup('<li value="{}">{}{}</li>')
+        evidence = Markup().join(
+            entry.format(number, piece, self._picture(piece) if number <= MAX_PICTURES else "")
+            for number, piece in enumerate(self.rests, 1)
+        )
+        outcome, cost = self._outcome, " · ".join([self._cost, *self.notices])
         return Markup(
             '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
             '<p style="white-space: pre-line"><strong><bdi>{}</bdi></strong></p>'
             "<ol>{}</ol><small>{}</small></div>"
         ).format(self.question, outcome, evidence, cost)
+
+    def _picture(self, piece: Evidence) -> Markup:
+        """Return the picture of a place as HTML; empty where it cannot be drawn."""
+        try:
+            png = self.draw_place(piece) if self.draw_place else b""
+        except (VragError, OSError):
+            png = b""
+        data = base64.b64encode(png).decode()
+        image = Markup(
+            '<br><img alt="The cited place" style="max-width: 100%" src="data:image/png;base64,{}">'
+        )
+        return image.format(data) if data else Markup()
 
     @property
     def is_offline(self) -> bool:
@@ -311,6 +358,11 @@ class RunResult:
         if before and before[-1].number == event.step:
             last = before.pop()
         return {"steps": (*before, replace(last, **changes))}
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_REPR_CHARS else f"{line[: MAX_REPR_CHARS - 1]}…"
 
 
 def _sum(a: N | None, b: N | None) -> N | None:

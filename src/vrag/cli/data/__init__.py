@@ -15,6 +15,7 @@ from vrag.cases import ParquetOptions, Statistics, count_cases, find_overlaps, w
 from vrag.cli import options as opt
 from vrag.cli.data.training_runs import demonstrate, export_sft, sample, select
 from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, quote_argument, warn
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line
 from vrag.datasets.registry import open_cases, with_distinct_ids
 from vrag.errors import CaseError, SettingsError
@@ -98,6 +99,7 @@ def synthesize(
 
 
 @app.command()
+@common_options("kinds", "split", "profile", "overwrite", "as_json")
 def convert(
     paths: list[Path] = typer.Argument(
         ..., metavar="IN… OUT", help="Input files (JSON, JSON lines, parquet), then the output file."

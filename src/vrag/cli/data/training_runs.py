@@ -20,6 +20,7 @@ from vrag.cli.session import index_documents
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import echo, plain, print_json, print_result, print_table, quote_argument, warn
 from vrag.cli.terminal.files import read_questions, warn_missing_documents
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import RESUME_NOTE, note_on_interrupt, progress_line, warn_of_early_end
 from vrag.distill.experts import read_experts
@@ -48,6 +49,7 @@ LearnerOption = Annotated[str, typer.Option("--profile", help="Family of the mod
 LEARNER = "qwen2.5-vl"
 
 
+@common_options("out", "count", "model", "collections", "agent", "seed", "as_json")
 def demonstrate(
     out: opt.RunsOutOption,
     dataset: Path = typer.Argument(
@@ -141,6 +143,7 @@ def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ..
     return (firsts, seconds), tuple(sorted({colour for each in colours.values() for colour in each}))
 
 
+@common_options("out", "docs", "experts", "steps", "limit", "retry_failed", "collection", "as_json")
 def sample(
     dataset: Path = typer.Argument(..., help="Questions with answers: JSON, JSON lines or parquet."),
     out: Path = typer.Option(..., "--out", "-o", help="Output directory of the samples."),

@@ -15,6 +15,7 @@ from vrag.cli.eval.report import WrittenReport, interval_text, print_summary, wr
 from vrag.cli.session import ask_about_family, index_documents
 from vrag.cli.terminal.console import echo, echo_problem, plain, print_result, print_table, warn
 from vrag.cli.terminal.files import read_questions
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import warn_of_early_end
 from vrag.embed.embedder import Embedder
 from vrag.embed.registry import DeferredEmbedder
@@ -47,6 +48,9 @@ GROUP_MEASURES = (
 """Measures that are printed for groups; --json has all."""
 
 
+@common_options(
+    "out", "questions", "collections", "agent", "model", "base_url", "limit", "concurrency", "as_json"
+)
 def run(
     out: opt.RunsOutOption,
     questions: Path = typer.Argument(
@@ -197,6 +201,7 @@ class Regions(StrEnum):
     MATCH = "match"
 
 
+@common_options("docs", "collection", "by", "embedder", "as_json")
 def retrieval(
     dataset: Path = typer.Argument(
         ...,

@@ -14,6 +14,8 @@ from vrag.cli.index.transfer import add_facts, export_index, import_index, publi
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
 from vrag.cli.terminal.files import parse_path
+from vrag.cli.terminal.help import common_options
+from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.progress import count_progress, index_progress
 from vrag.errors import REPAIR_COMMAND
 from vrag.factory.indexing import (
@@ -58,6 +60,7 @@ app.command("export")(export_index)
 
 
 @app.command()
+@common_options("collection", "ocr", "embedder", "retry_failed", "wait", "as_json")
 def add(
     paths: list[Path] = typer.Argument(
         ..., parser=parse_path, metavar="PATHS...", help="Files, and folders with their subfolders."
@@ -118,6 +121,7 @@ def add(
     print_result(facts, lambda: console.print_add_report(added, to=console.out), as_json=as_json)
     if not documents_under(opened, paths):
         raise unreadable_error(paths)
+    remember_collection(report.settings.model_copy(update={"collections": ()}))
 
 
 @app.command()

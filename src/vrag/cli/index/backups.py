@@ -22,6 +22,7 @@ from vrag.cli.terminal.console import (
     print_result,
 )
 from vrag.cli.terminal.files import parse_path
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
 from vrag.index.collection import Collection
@@ -41,6 +42,7 @@ _BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Direc
 _CHANGED = "It had changed since it was written, and was backed up as it was."
 
 
+@common_options("collection", "keep", "as_json")
 def backup(
     destination: Path = _DEST,
     collection: opt.CollectionOption = None,

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from vrag.cli import options as opt
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import MAX_PROBLEMS, echo, echo_problem, plain, print_add_report, print_result
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import index_progress
 from vrag.embed.embedder import Embedder, VectorKind
 from vrag.factory.indexing import corpus_options, load_embedder
@@ -23,6 +24,7 @@ from vrag.index.location import CollectionHeader
 from vrag.settings import Settings
 
 
+@common_options("collection", "files", "embedder", "as_json")
 def import_index(
     indexes: list[Path] = typer.Argument(..., help="Directories with a FAISS index or with .node files."),
     collection: opt.CollectionOption = None,

@@ -43,6 +43,7 @@ from vrag.cli.reader.weights import (
     load_table_weights,
 )
 from vrag.cli.terminal.console import duration, echo, plain, print_result, print_table, warn
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import note_on_interrupt
 from vrag.errors import CaseError, TrainingError
 from vrag.scratch import scratch_directory
@@ -107,6 +108,7 @@ app = typer.Typer(help="Train and measure the reader that answers without a mode
 
 
 @app.command()
+@common_options("out", "part", "quick", "as_json")
 def train(
     data: DataArgument,
     part: PartOption = ReaderPart.ALL,
@@ -158,6 +160,7 @@ def train(
 
 
 @app.command()
+@common_options("part", "weights", "reader", "questions", "as_json")
 def measure(
     data: DataArgument,
     part: PartOption = ReaderPart.ALL,

@@ -18,21 +18,50 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from vrag.cli.terminal.last_collection import USED_LAST
+from vrag.cli.terminal.process import mark_stop_reported
+from vrag.factory.progress import duration
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.errors import VragError
     from vrag.index.build import AddReport
-    from vrag.settings import Settings
+    from vrag.settings import Settings, SettingsReport
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class TerminalConsole(Console):
+    """A console that breaks lines at words on a terminal, indented like their beginning.
+
+    Files and pipes get whole lines, for the programs that read them.
+    """
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:  # noqa: ANN401
+        """Print lines."""
+        if soft_wrap is None and self.is_terminal:
+            super().print(*map(_hang, objects), soft_wrap=False, **options)
+        else:
+            super().print(*objects, soft_wrap=soft_wrap is not False, **options)
+
+
+def _hang(line: Any) -> Any:  # noqa: ANN401 - anything that rich prints
+    """Return a text that begins with blanks as a block that is so far from the margin."""
+    if not isinstance(line, Text) or "\n" in line.plain:
+        return line
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    return Padding(line[indent:], (0, 0, 0, indent), expand=False) if 0 < indent < len(line) else line
+
+
+out = TerminalConsole(highlight=False)
+err = TerminalConsole(stderr=True, highlight=False)
 
 _FILE_WIDTH = 100_000
 """Columns of a file or a pipe, whose reader breaks lines where they have to be."""
+_used_collection: list[str] = []
+"""The collection that the command uses without an option; empty for that of the settings."""
 MAX_PROBLEMS = 20
 """Files that could not be read, in one report."""
 COMMAND = re.compile(
@@ -58,6 +87,21 @@ def echo(*parts: str | tuple[str, str]) -> None:
 def warn(text: str) -> None:
     """Print a note on standard error."""
     err.print(Text.assemble(("Note: ", "yellow"), plain(text)))
+
+
+def echo_stop(note: str) -> None:
+    """Print that the command was stopped, and what is left of its work."""
+    mark_stop_reported()
+    err.print(Text(f"Stopped. {plain(note)}"))
+
+
+def announce_collection(report: SettingsReport, note: str) -> None:
+    """Print which collection a command uses that its line does not name; messages name it too."""
+    settings = report.settings
+    used = report.origins["collection"] == USED_LAST or report.origins["collections"] == USED_LAST
+    _used_collection[:] = [_location(settings)[0]] if used else []
+    if note:
+        err.print(Text(plain(note), "dim"))
 
 
 def echo_problem(subject: str, detail: str, *, minor: bool = False) -> None:
@@ -147,18 +191,6 @@ def print_add_report(
         )
 
 
-def duration(seconds: float) -> str:
-    """Format a duration for people.
-
-    >>> duration(75)
-    '1 min 15 s'
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
-
-
 def relative_path(path: Path) -> str:
     """Return the path relative to the current folder if it is inside it, else unchanged."""
     try:
@@ -181,7 +213,7 @@ def add_location(text: str, settings: Settings | None = None) -> str:
     if not COMMAND.search(text) or any(flag in text for flag in ("--collection", "--search-url")):
         return text
     if settings is None:
-        collection = _flag_value("--collection", "-c")
+        collection = _flag_value("--collection", "-c") or next(iter(_used_collection), "")
         server = _flag_value("--search-url")
     else:
         default = _location(load_settings().settings)

@@ -1,7 +1,14 @@
-"""Exit statuses, SIGTERM, and output that nobody reads any more."""
+"""Exit statuses, Ctrl-C and SIGTERM, and output that nobody reads any more.
+
+Ctrl-C prints "Stopped." once, whenever it comes. While commands are loaded it ends the process at once, since
+libraries turn an interrupted import into other errors. While a command runs it raises `KeyboardInterrupt`, so
+that work is saved. While the process ends, it ends it at once again.
+"""
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import errno
 import os
 import signal
@@ -10,6 +17,12 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+from vrag.cli import end_before_start
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 DONE, FAILED, BUSY = 0, 1, 4
 """Exit statuses; `BUSY` if another process is writing to the collection, or has the folder."""
@@ -18,7 +31,88 @@ STOPPED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 OUTPUT_CLOSED = 141
 """Exit status if the reader of stdout is gone: 128 + SIGPIPE, as shells report it for other programs."""
 
+INTERRUPT_RETRY_SECONDS = 0.05
+"""Time after which Ctrl-C is repeated that came where Python ignores exceptions."""
+
 _sigterm = threading.Event()
+_reported = threading.Event()
+"""Set once it was printed that the command was stopped."""
+
+
+def prepare_stops() -> None:
+    """Handle Ctrl-C and SIGTERM from now on; until `raise_interrupts`, they end the process at once."""
+    handle_sigterm()
+    stop_at_once_on_interrupt()
+    sys.unraisablehook = _handle_unraisable
+
+
+def raise_interrupts() -> None:
+    """Let Ctrl-C raise `KeyboardInterrupt` from now on."""
+    _reported.clear()
+    if signal.getsignal(signal.SIGINT) is stop_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def stop_at_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+    """End the process at once, and print that it was stopped if nothing was printed about it."""
+    if not _reported.is_set():
+        os.write(2, b"Stopped.\n")
+    os._exit(stop_status())
+
+
+def mark_stop_reported() -> None:
+    """Remember that a message has said that the command was stopped."""
+    _reported.set()
+
+
+def report_stop() -> None:
+    """Print that the command was stopped, unless a message has said so."""
+    if not _reported.is_set():
+        _reported.set()
+        sys.stderr.write("Stopped.\n")
+
+
+def end_status(end: KeyboardInterrupt | SystemExit) -> str | int | None:
+    """Return the exit status of a process that ends; after a stop, the rest of it ends without messages."""
+    stop_at_once_on_interrupt()
+    if signal.getsignal(signal.SIGINT) is stop_at_once:  # the interpreter removes it at its very end
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    if isinstance(end, SystemExit) and end.code != STOPPED:
+        return end.code
+    report_stop()
+    if "logging" in sys.modules:
+        sys.modules["logging"].disable(100)
+    threading.excepthook = lambda _: None
+    sys.unraisablehook = lambda _: None
+    return stop_status()
+
+
+def stop_at_once_on_interrupt() -> None:
+    """Let Ctrl-C end the process at once from now on, as while Python shuts down."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) in {signal.default_int_handler, end_before_start}:
+        signal.signal(signal.SIGINT, stop_at_once)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C is the cause of an error: libraries turn it into errors of their own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _handle_unraisable(unraisable: UnraisableHookArgs) -> None:
+    """Repeat Ctrl-C that came in a destructor or a callback, where Python would only print it."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        timer = threading.Timer(INTERRUPT_RETRY_SECONDS, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def handle_sigterm() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from vrag.cli.terminal.console import duration, err, plain, warn
+from vrag.cli.terminal.console import echo_stop, err, plain, warn
+from vrag.factory.progress import describe_progress, index_bar
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -32,14 +33,14 @@ def note_on_interrupt(note: str) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        warn(f"Stopped. {note}")
+        echo_stop(note)
         raise
 
 
 def warn_of_early_end(job: RolloutJob, noun: str, hint: str) -> None:
     """Print that the rollouts were stopped, or given up after many failures, and what to do."""
     if job.stopped:
-        warn(f"Stopped. {RESUME_NOTE}")
+        echo_stop(RESUME_NOTE)
     if job.given_up:
         warn(f"Given up: the last {job.failures_in_a_row} {noun} failed. {hint}")
 
@@ -138,37 +139,26 @@ def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
 @contextmanager
 def index_progress() -> Generator[Callable[[IndexProgress], None]]:
     """Show how far the indexing of documents is: a bar on a terminal, else a line every `LOG_SECONDS`."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
-    bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-    task = bar.add_task("Reading", total=None, state="")
-    shown = time.monotonic()
+    shown, begun = time.monotonic(), False
 
-    def report(progress: IndexProgress) -> None:
-        files = f"{progress.files_done}/{progress.files} files"
-        parts = [files, f"{progress.items_done} items", f"{progress.rate:.1f}/s"]
-        if progress.remaining_seconds is not None:
-            parts.append(f"{duration(progress.remaining_seconds)} left")
-        if progress.failed:
-            parts.append(f"{progress.failed} failed")
+    def log(progress: IndexProgress) -> None:
         nonlocal shown
-        if not err.is_terminal:
-            if time.monotonic() - shown > LOG_SECONDS:
-                shown = time.monotonic()
-                err.print(Text(f"Indexing: {' · '.join(parts)}"))
-            return
-        bar.update(
-            task,
-            description=plain(progress.current, 40),
-            completed=progress.items_done,
-            total=progress.items or None,
-            state=" · ".join(parts),
-        )
+        if time.monotonic() - shown > LOG_SECONDS:
+            shown = time.monotonic()
+            err.print(Text(f"Indexing: {describe_progress(progress)}"))
 
     try:
-        with bar:
+        with index_bar(err) if err.is_terminal else nullcontext(log) as show:
+
+            def report(progress: IndexProgress) -> None:
+                nonlocal begun
+                begun = True
+                show(progress)
+
             yield report
     except KeyboardInterrupt:
-        err.print(f"\nStopped. {RESUME_NOTE}")
+        if begun:
+            echo_stop(RESUME_NOTE)
         raise
 
 

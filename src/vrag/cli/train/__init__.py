@@ -21,6 +21,7 @@ from vrag.cli.terminal.console import (
     warn,
 )
 from vrag.cli.terminal.files import STDOUT, read_questions
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line, warn_of_early_end
 from vrag.cli.train import local, verl
@@ -138,6 +139,7 @@ def _short_names(runs: Sequence[Path]) -> list[str]:
     return [f"{folder.name} ({number})" for number, folder in enumerate(folders, 1)]
 
 
+@common_options("out", "samples", "agent", "model", "collections", "as_json")
 def rollout(
     out: opt.RunsOutOption,
     dataset: Path = typer.Argument(..., metavar="CASES", help="Questions: JSON, JSON lines or parquet."),

@@ -11,6 +11,7 @@ import typer
 
 from vrag.cli import options as opt
 from vrag.cli.terminal.files import read_questions
+from vrag.cli.terminal.help import common_options
 from vrag.cli.train.local_jobs import Machine, Reinforcement, Supervision
 from vrag.errors import SettingsError
 from vrag.settings import load_settings
@@ -57,6 +58,7 @@ CheckpointActivationsOption = Annotated[
 ]
 
 
+@common_options("model", "out", "runs", "steps", "seed", "device")
 def sft(
     model: ModelOption,
     out: OutOption,
@@ -94,6 +96,7 @@ def sft(
     Supervision(options=options, runs=runs, model=model, out=out, machine=machine).run(again=again)
 
 
+@common_options("model", "out", "cases", "held_out", "collections", "agent", "algorithm", "steps", "device")
 def rl(
     model: ModelOption,
     out: OutOption,

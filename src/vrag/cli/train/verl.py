@@ -13,6 +13,7 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.doctor import print_checks
 from vrag.cli.terminal.console import err
+from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.process import STOPPED, sigterm_received
 from vrag.errors import MissingExtra, TrainingError
 
@@ -89,6 +90,7 @@ def verl(
     raise typer.Exit(run_command(launch.command))
 
 
+@common_options("agent", "model", "data", "search_url", "as_json")
 def doctor(
     configuration: ConfigurationArgument = CONFIGURATION,
     agent: AgentOption = "vrag",

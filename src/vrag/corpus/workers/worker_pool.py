@@ -16,12 +16,13 @@ import json
 import math
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -48,7 +49,7 @@ from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
     from vrag.corpus.converter import Converter
@@ -74,6 +75,19 @@ INHERITED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TMP", "TEMP"}
 )
 """Variables that workers get, besides those of Python and of the language: no keys, and nothing of others."""
+
+
+@contextmanager
+def block_interrupts() -> Generator[None]:
+    """Block Ctrl-C in this thread and in the processes that it starts; here it has its effect at the end."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +128,13 @@ class Worker:
         self._requests = RequestSender()
         sandbox = sandbox_options()
         options = WorkerOptions(sys.path, [*modules], sandbox.mode, sandbox.user)
-        self._process = subprocess.Popen(  # noqa: S603 - our own code
-            [sys.executable, "-P", "-c", START_CODE, json.dumps(asdict(options))],
-            stdin=self._requests.stdin,
-            stdout=subprocess.PIPE,
-            env=_environment() | ONE_THREAD,
-        )
+        with block_interrupts():  # which the process inherits: Ctrl-C is for its parent
+            self._process = subprocess.Popen(  # noqa: S603 - our own code
+                [sys.executable, "-P", "-c", START_CODE, json.dumps(asdict(options))],
+                stdin=self._requests.stdin,
+                stdout=subprocess.PIPE,
+                env=_environment() | ONE_THREAD,
+            )
         self._requests.attach(self._process)
         self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
         self._listener.start()

@@ -29,14 +29,14 @@ from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderFailedError, EmbedError
-from vrag.providers import hide_credentials, reachable, redact_key
+from vrag.providers import complete_address, hide_credentials, reachable, redact_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-_ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@?#]+)")
+_ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>(?:https?://|:|localhost|[^\s@?#/]+:[0-9])[^\s@?#]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5
 _TOO_MANY_REQUESTS = 429
@@ -66,7 +66,7 @@ class Address:
                 "Write MODEL@URL: my-model@http://localhost:8000/v1",
             )
         self.model: str = found["model"]
-        root = reachable(found["url"]).rstrip("/").removesuffix("/v1")
+        root = reachable(complete_address(found["url"])).rstrip("/").removesuffix("/v1")
         self.embeddings = f"{root}/v1/embeddings"
         """The URL that returns one vector per input."""
         self.pooling = f"{root}/pooling"

@@ -225,6 +225,11 @@ class RemoteCollection:
         """Return the size of the current publication in bytes."""
         return self.store.record.current.bytes
 
+    @property
+    def is_being_written(self) -> bool:
+        """False: a publication is complete."""
+        return False
+
     def lock(self, wait: float | None = None) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
         """Refuse to write."""
         raise read_only(self.address)

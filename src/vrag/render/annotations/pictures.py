@@ -17,6 +17,10 @@ from vrag.render.annotations.pdf_copy import CONTRADICTED_COLOR, FRAME_COLOR, MA
 FRAME_SHARE = 1 / 400
 """Width of the frame as a part of the shorter side of the page, at least `MIN_FRAME` pixels."""
 MIN_FRAME = 2
+SURROUNDINGS_MARGIN = 0.04
+"""Part of the height of a page that is shown above and below a rectangle."""
+MAX_SURROUNDINGS = 800
+"""Longer side of a picture of a place and its surroundings, in pixels."""
 
 
 def draw_evidence(page: Image.Image, evidence: Evidence, color: Color = FRAME_COLOR) -> Image.Image:
@@ -29,6 +33,19 @@ def draw_evidence(page: Image.Image, evidence: Evidence, color: Color = FRAME_CO
         edge = (outer[0] - halo, outer[1] - halo, outer[2] + halo, outer[3] + halo)
         pen.rectangle(edge, outline="white", width=line + 2 * halo)  # sets it off from dark pages
         pen.rectangle(outer, outline=_rgb(color), width=line)
+    return drawn
+
+
+def draw_surroundings(page: Image.Image, evidence: Evidence) -> Image.Image:
+    """Draw the rectangle of a piece of evidence on what is around it, as wide as its page.
+
+    It is at most `MAX_SURROUNDINGS` pixels wide; without a rectangle it is the page.
+    """
+    drawn = draw_evidence(page, evidence)
+    if (frame := _frame(evidence, drawn.size)) is not None:
+        margin = round(drawn.height * SURROUNDINGS_MARGIN)
+        drawn = drawn.crop((0, max(0, frame[1] - margin), drawn.width, min(drawn.height, frame[3] + margin)))
+    drawn.thumbnail((MAX_SURROUNDINGS, MAX_SURROUNDINGS))
     return drawn
 
 

@@ -79,6 +79,8 @@ class UploadJob:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     state: JobState = JobState.WAITING
     done: int = 0
+    made: int = 0
+    """Items of the present attempt to read it."""
     total: int | None = None
     message: str = WAITING
     problems: tuple[str, ...] = ()
@@ -106,11 +108,12 @@ class UploadJob:
     def begin(self, present: int) -> None:
         """Start it, unless it was; so many of its items are there from before."""
         if self.state is not JobState.RUNNING:
-            self.state, self.message, self.done = JobState.RUNNING, "Reading the file.", present
+            self.state, self.message = JobState.RUNNING, "Reading the file."
+            self._count(present)
 
     def wait(self, message: str = WAITING) -> None:
-        """Put it back into the queue."""
-        self.state, self.done, self.total, self.message = JobState.WAITING, 0, None, message
+        """Put it back into the queue. What was counted stays: it was shown to people."""
+        self.state, self.message = JobState.WAITING, message
 
     def note(self, made: Made) -> None:
         """Count an item that was made of it."""
@@ -118,12 +121,17 @@ class UploadJob:
             case ItemCount(items=items):
                 self.total = items
             case Converted() | Embedded() | Failed(ordinal=int()):
-                self.done += 1
+                self._count(self.made + 1)
             case _:
                 return
         self.state = JobState.RUNNING
         if self.total is not None:
             self.message = f"{self.done:,} of {self._counted(self.total)} read."
+
+    def _count(self, made: int) -> None:
+        """Set the number of items that are made; `done` does not go back when a file is read again."""
+        self.made = made
+        self.done = max(self.done, made)
 
     def _counted(self, count: int) -> str:
         return f"{count:,} {self.kind}{'' if count == 1 else 's'}"
