@@ -96,7 +96,7 @@ export class AnswerView {
     this.text.hidden = text === "";
     this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
     this.text.classList.toggle("writing", open);
-    const claim = (/** @type {number} */ index, /** @type {string} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
+    const claim = (/** @type {number} */ index, /** @type {string | Node} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
     this.prose.show(text, { ...marks, chip, claim }, open, isOffline(state));
   }
 
