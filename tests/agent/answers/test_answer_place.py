@@ -64,7 +64,7 @@ def test_the_rectangle_of_a_models_crop_is_moved_between_the_lines_that_it_cuts(
     sides = [0, round(top * page.height), page.width, round(bottom * page.height)]
     crop = f"<think>Closer.</think><bbox>{sides}</bbox>"
     replies = (VRAG.search("passengers Orla Saltby"), crop, VRAG.answer("It was busy"))
-    environment = Environment(MemorySearcher([CARGO]), PROFILE, EnvironmentOptions())
+    environment = Environment(MemorySearcher((CARGO,)), PROFILE, EnvironmentOptions())
     run = Agent(Watching(replies), environment, VragMethod()).run(QUESTION)
     evidence = run.evidence[0]
     shown = next(picture for step in run.steps for picture in step.shown if picture.crop)

@@ -22,8 +22,8 @@ let loading = null;
  */
 export function partsOf(typed) {
   const text = typed.trim();
-  const signs = SIGNS.find(([begin, end]) => text.startsWith(begin) && text.endsWith(end) && text.length > begin.length + end.length);
-  if (!signs || text.length > MOST_CHARS) return null;
+  const signs = SIGNS.find(([begin]) => text.startsWith(begin));
+  if (!signs || !text.endsWith(signs[1]) || text.length <= signs[0].length + signs[1].length || text.length > MOST_CHARS) return null;
   return { tex: text.slice(signs[0].length, -signs[1].length).trim(), display: signs[0] === "$$" || signs[0] === "\\[" };
 }
 

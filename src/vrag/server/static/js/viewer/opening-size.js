@@ -11,7 +11,7 @@
  */
 
 /** Heights of words on the screen, in pixels, without the blank above and below them: easy to read, and the least that can be read. */
-const [EASY, LEAST] = [11, 8];
+const [EASY, LEAST] = [11, 7.5];
 /** Height of the words of a page of which nothing is known, in widths of the page: of a sheet, and of a slide. */
 const [OF_SHEET, OF_SLIDE] = [0.0145, 0.02];
 /** Words of an answer may be larger or smaller than others by these factors, and still tell the size of the text. */
@@ -59,7 +59,7 @@ function wordHeight({ width, height }, place) {
  * @returns {number} In the unit of both.
  */
 export function middle({ outer, words }, axis, length, seen) {
-  const fits = (outer[axis + 2] - outer[axis]) * length <= seen;
+  const fits = (outer[axis + 2] - outer[axis]) * length <= seen + 1; // but for rounding
   if (!fits && words === null) return outer[axis] * length + seen / 2; // its beginning
   const sides = fits || words === null ? outer : words;
   return ((sides[axis] + sides[axis + 2]) / 2) * length;
