@@ -154,7 +154,8 @@ def _answer_without_call(reply: str, spoken: str) -> str | None:
         return plain_answer(spoken)
     if element.opening["name"].lower() != "answer":
         return None
-    return reply[element.opening.end() : element.closing.start()].strip() or None
+    text = reply[element.opening.end() : element.closing.start()].strip()
+    return None if not text or is_only_tags(text) else text
 
 
 def _repaired(turn: Turn[Call], call: Call, repairs: Sequence[str]) -> Turn[Call]:
