@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias, cast
 
-from vrag.agent.actions import Flag, Invalid, Turn, closing_tag, first_element
+from vrag.agent.actions import Flag, Invalid, Turn, closing_tag, first_element, is_only_tags
 from vrag.agent.replies import tool_arguments as args
 from vrag.agent.replies.json_repairs import read_damaged_json, read_json
 from vrag.agent.replies.reply_text import WrittenCall, find_call, plain_answer, unquoted

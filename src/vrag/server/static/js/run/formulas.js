@@ -52,6 +52,7 @@ async function load() {
     katex = /** @type {{katex?: Katex}} */ (globalThis).katex ?? null;
   } catch {
     loading = null; // the next answer tries again; until then they stand as they were typed
+    return;
   }
   for (const element of document.querySelectorAll("[data-formula]")) draw(/** @type {HTMLElement} */ (element));
 }
