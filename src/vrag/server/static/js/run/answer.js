@@ -16,6 +16,7 @@ import { CUT_OFF, ENDINGS, formatLost, OFFLINE, NOT_FOUND, WITHDRAWN } from "./w
  * What can be done about a question without an answer.
  * @typedef {object} Remedies
  * @property {(question: string) => void} again Asks it again, as it stands in the box.
+ * @property {(question: string, attached: readonly string[]) => void} edit Puts it into the box with its pictures, to be changed.
  * @property {(question: string) => void} choose The same, with the options open.
  * @property {(state: State, steps: number) => void} more Asks it again with so many steps.
  * @property {number} steps How many a question may have.
