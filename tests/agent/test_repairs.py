@@ -316,6 +316,13 @@ def test_without_repairs_titles_were_refused_in_older_runs() -> None:
         ("Okay, let me search for the fares.", None),
         ("[1, 2, 3, 4]", None),
         ("x" * 20_001, None),
+        ("<foo></foo>", None),
+        ("<lookup>ferry prices</lookup>", None),
+        ("<tool>\n<name>search</name>\n</tool>", None),
+        ("<unknown/>", None),
+        ("<p>It is <b>12</b>.</p>", "<p>It is <b>12</b>.</p>"),
+        ("<b>12</b>", "<b>12</b>"),
+        ("a < b and c > d", "a < b and c > d"),
     ],
 )
 def test_what_a_plain_text_answers(said: str, answer: str | None) -> None:
@@ -336,6 +343,17 @@ def test_an_element_that_is_never_closed_must_be_all_that_is_said(said: str, act
     found = read_tags(said).action
     assert (None if isinstance(found, Invalid) else found) == action
     assert isinstance(read_tags(said, cut=True).action, Invalid)
+
+
+@pytest.mark.parametrize("said", ["<foo></foo>", "<answer><foo></foo></answer>", "<tool>", "<foo>x</foo>"])
+@pytest.mark.parametrize("method", [VragMethod(), Vimrag()])
+def test_a_model_that_writes_nothing_but_an_unknown_tag_has_given_no_answer(
+    method: VragMethod | Vimrag, said: str
+) -> None:
+    agent = Agent(ScriptedPolicy((said,) * 3), environment(), method, Limits(steps=2))
+    run = agent.run("How many passengers?")
+    assert run.answer is None
+    assert said not in run.checked_text
 
 
 def test_an_action_that_there_is_not_here_is_none_in_another_form_either() -> None:

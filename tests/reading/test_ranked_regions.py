@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
-from vrag.reading.evidence_region import MOST, NEW, RankedRegion, ranked_regions, region_around
+from vrag.reading.evidence_region import (
+    MOST,
+    NEW,
+    RankedRegion,
+    end_between_words,
+    ranked_regions,
+    region_around,
+)
 from vrag.reading.line_scoring import locate
 from vrag.reading.questions.query_analysis import parse
-from vrag.reading.text_layout import layout
+from vrag.reading.text_layout import Rect, layout
 from vrag.testing import page, passage
 from vrag.types import Item, ItemKind, Word
 
@@ -120,3 +127,48 @@ def test_regions_lie_on_their_pages_and_are_news(items: list[Item], question: st
         assert before.score >= after.score
         if before.item == after.item:
             assert after.box.intersect(before.box).area < (1 - NEW) * after.box.area + 1e-12
+
+
+# Two columns of a page, each line of three words that stand where others do not in the next line.
+COLUMNS = [
+    Rect(left + 0.12 * word + shift, top, left + 0.12 * word + shift + 0.1, top + 0.03)
+    for left in (0.08, 0.55)
+    for line in range(16)
+    for shift, top in [(0.03 * (line % 2), 0.1 + 0.05 * line)]
+    for word in range(3)
+]
+SIDE = st.floats(0.0, 1.0)
+
+
+def _overlap(a: Rect, b: Rect) -> float:
+    return max(min(a.x2, b.x2) - max(a.x1, b.x1), 0.0) * max(min(a.y2, b.y2) - max(a.y1, b.y1), 0.0)
+
+
+@given(SIDE, SIDE, SIDE, SIDE)
+def test_a_rectangle_that_ends_between_words_cuts_none_and_keeps_its_own(
+    a: float, b: float, c: float, d: float
+) -> None:
+    rect = Rect(min(a, b), min(c, d), max(a, b), max(c, d))
+    moved = end_between_words(rect, COLUMNS)
+    for word in COLUMNS:
+        covered = _overlap(word, moved) / word.area
+        assert covered < 1e-6 or covered > 1 - 1e-6
+        if rect.box().covers(*word.box().center):
+            assert covered > 1 - 1e-6
+    assert end_between_words(moved, COLUMNS) == moved
+
+
+def test_a_rectangle_ends_at_the_gap_between_columns_and_within_lines_that_overlap() -> None:
+    moved = end_between_words(Rect(0.05, 0.11, 0.5, 0.24), COLUMNS)
+    assert (moved.x1, moved.x2) == (0.05, 0.5)
+    assert moved.y1 < 0.1
+    assert 0.23 < moved.y2 < 0.25
+    tight = [Rect(0.1, 0.1 + 0.05 * line, 0.9, 0.16 + 0.05 * line) for line in range(9)]
+    moved = end_between_words(Rect(0.05, 0.18, 0.95, 0.27), tight)
+    assert 0.15 <= moved.y1 <= 0.16
+    assert 0.3 <= moved.y2 <= 0.31
+
+
+def test_a_rectangle_without_words_around_it_stays() -> None:
+    rect = Rect(0.2, 0.3, 0.4, 0.5)
+    assert end_between_words(rect, []) == rect == end_between_words(rect, [Rect(0.5, 0.1, 0.9, 0.2)])

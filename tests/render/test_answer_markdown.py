@@ -171,12 +171,34 @@ class TestWhatIsKept:
         assert page(SignedAnswer(quote.text, is_quote=True)).text == "- 5 %* 12 *a*# x"
         assert {tag for tag, _ in page(SignedAnswer(quote.text, is_quote=True)).tags} == {"p", "br"}
 
-    @pytest.mark.parametrize("formula", [r"\(a_1 * b_1 * c\)", r"\[x_i^*\]", "$$a_1 * b_2 * c$$"])
-    def test_formulas_stay_as_they_are_written(self, formula: str) -> None:
+    @pytest.mark.parametrize(
+        ("formula", "tex"),
+        [
+            (r"\(a_1 * b_1 * c\)", "a_1 * b_1 * c"),
+            (r"\[x_i^*\]", "x_i^*"),
+            ("$$a_1 * b_2 * c$$", "a_1 * b_2 * c"),
+            (r"$a_1 \cdot b_2$", r"a_1 \cdot b_2"),
+            ("$![x](http://x.example/x.png)$", "![x](http://x.example/x.png)"),
+        ],
+    )
+    def test_formulas_are_code_as_they_are_written(self, formula: str, tex: str) -> None:
         text = f"first\n\nIt is {formula}, *so*."
-        assert f"It is {formula}, so." in page(signed(text)).text
-        tokens = flat(PARSERS["all there is"].parse(markdown(signed(text))))
-        assert "".join(t.content for t in tokens if t.type == "text") == f"firstIt is {formula}, so."
+        read = page(signed(text))
+        assert f"It is {formula}, so." in read.text
+        assert ("code", {"class": "formula", "dir": "ltr"}) in read.tags
+        assert f"It is $`{tex}`$, *so*." in markdown(signed(text))
+
+    def test_a_formula_in_lines_of_its_own_is_a_block_that_programs_set(self) -> None:
+        written = markdown(signed("So:\n\n$$\nx_1\n= 2\n$$\n\nEnd."))
+        assert "\n\n```math\nx_1\n= 2\n```\n\n" in written
+        assert markdown(signed("one\n\n$$a `b` c$$")).endswith("``$$a `b` c$$``")
+
+    @pytest.mark.parametrize(
+        "text", ["$5 and $7", "US$5–$7", "$100 or 50 US$", "a $ b $ c", "5$ or 6$", "$x"]
+    )
+    def test_amounts_are_no_formulas(self, text: str) -> None:
+        assert not any(tag == "code" for tag, _ in page(signed(f"one\n\n{text}")).tags)
+        assert "`" not in markdown(signed(f"one\n\n{text}"))
 
     def test_rows_with_more_cells_than_the_table_lose_nothing(self) -> None:
         assert "| c | d | e |" in page(signed("| a | b |\n|---|---|\n| c | d | e |\n\ntext")).text

@@ -17,8 +17,7 @@ function tree(text, target) {
     if (Array.isArray(node)) return node.map(plain);
     if (typeof node === "bigint" || node instanceof RegExp) return String(node);
     if (typeof node !== "object" || node === null) return node;
-    assert.notEqual(node.type, "MetaProperty");
-    if (node.type === "ImportExpression") return { type: node.type, source: target(node.source.value) };
+    if (node.type === "ImportExpression" && node.source.type === "Literal") return { type: node.type, source: target(node.source.value) };
     return Object.fromEntries(Object.entries(node).filter(([key]) => key !== "start" && key !== "end").map(([key, value]) => [key, plain(value)]));
   };
   return plain(parse(text, { ecmaVersion: "latest", sourceType: "module" }).body);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -19,9 +20,12 @@ from vrag.server.page_modules import PageModuleError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+MAX_FIRST_LOAD = 70_000
+"""Bytes, compressed, after which a question can be asked."""
 
 
 @pytest.fixture
@@ -50,6 +54,34 @@ def test_the_shell_names_one_file_of_each_kind_and_no_others() -> None:
     names = [re.sub(r"\w{16}", "HASH", path) for path in named(PageFiles())]
     files = ["icon.svg", "HASH/start.js", "HASH/page.css", "HASH/app.js"]
     assert sorted(names) == sorted(f"/static/{file}" for file in files)
+
+
+def test_the_first_load_is_small_and_has_no_parts_of_others() -> None:
+    page = PageFiles()
+    paths = ["/", *named(page)]
+    sizes = [int(get(page, path, **{"accept-encoding": "gzip"}).headers["content-length"]) for path in paths]
+    assert sum(sizes) < MAX_FIRST_LOAD
+    assert not [path for path in paths if "vendor" in path]
+
+
+def test_the_part_of_others_is_the_one_that_the_notice_names() -> None:
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text("utf-8")
+    (version,) = re.findall(r"KaTeX ([\d.]+\d)", notice)
+    assert f'"{version}"' in (STATIC / "vendor" / "katex" / "katex.min.js").read_text("utf-8")
+    assert [path.name for path in (STATIC / "vendor").iterdir()] == ["katex"]
+    assert "MIT License" in (STATIC / "vendor" / "katex" / "LICENSE.txt").read_text("utf-8")
+
+
+def test_a_part_of_others_is_sent_as_it_is_and_a_font_is_not_compressed_again() -> None:
+    page = PageFiles()
+    folder = next(path for path in named(page) if path.endswith("app.js")).removesuffix("app.js")
+    for name in ("katex.min.js", "katex.min.css", "fonts/KaTeX_Main-Regular.woff2"):
+        answer = get(page, f"{folder}vendor/katex/{name}", **{"accept-encoding": "gzip"})
+        assert answer.content == (STATIC / "vendor" / "katex" / name).read_bytes()
+        assert ("content-encoding" in answer.headers) == (not name.endswith("woff2"))
+        assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-type"] == "font/woff2"
+    assert get(page, f"{folder}vendor/katex/LICENSE.txt").status_code == 404
 
 
 def test_the_shell_says_whether_a_token_is_needed() -> None:

@@ -15,7 +15,7 @@ import vrag.server
 
 STATIC = Path(vrag.server.__file__).parent / "static"
 CASES = Path(__file__).parent / "page"
-MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js"))
+MODULES = sorted(path.relative_to(STATIC).as_posix() for path in (STATIC / "js").rglob("*.js"))
 
 
 @pytest.fixture(scope="module")

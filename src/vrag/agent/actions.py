@@ -44,6 +44,18 @@ TAG = tag_pattern(frozenset[str]())
 """A tag of the grammar, opening or closing."""
 
 
+_TAGS_ALONE = re.compile(r"(?:</?[a-z_][^<>]*>\s*)+", re.IGNORECASE)
+
+
+def is_only_tags(text: str) -> bool:
+    """Return whether a text is made of tags, with no words between them: no answer.
+
+    >>> is_only_tags("<lookup> </lookup>"), is_only_tags("<b>12</b>")
+    (True, False)
+    """
+    return _TAGS_ALONE.fullmatch(text) is not None
+
+
 def _check_text(text: str, name: str) -> None:
     if not text.strip():
         raise ValueError(f"the {name} is empty")
@@ -90,13 +102,15 @@ class Crop:
 class Answer:
     """End the run.
 
-    Raises `ValueError` if the text is empty, is not stripped or contains a tag of the grammar.
+    Raises `ValueError` if the text is empty or only tags, is not stripped or contains a tag of the grammar.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         _check_text(self.text, "answer")
+        if is_only_tags(self.text):
+            raise ValueError("the answer is empty: it holds nothing but tags")
 
     @property
     def abstains(self) -> bool:

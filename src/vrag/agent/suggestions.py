@@ -47,7 +47,7 @@ class QuestionSuggester(Protocol):
 class ReaderSuggester:
     """Suggests what the reader finds an answer for."""
 
-    name = "reader-1"
+    name = "reader-2"
 
     def suggest(self, pages: Sequence[ReadPage], most: int) -> tuple[str, ...]:
         """Return questions that the reader answers; see `QuestionSuggester`."""

@@ -308,7 +308,7 @@ class Session:
             ActionError: If a custom tool cannot be loaded.
             ModelError: If the checkpoint of a local model cannot be opened.
         """
-        from vrag.factory.agents import add_unread_notice, open_agent
+        from vrag.factory.agents import add_unread_notice
 
         scope = self.scope if documents is None else documents
         return add_unread_notice(self._open_agent(self.settings, scope), self._count_unread())
@@ -323,7 +323,7 @@ class Session:
     def _choose_agent(
         self, model: str | None, agent: str | None, documents: DocumentSelection | None
     ) -> Agent:
-        """Return the agent for a question, opened once for each choice and for the model that a server has."""
+        """Return the agent for a question, opened once for each choice and model of a server."""
         from vrag.factory.agents import add_unread_notice
         from vrag.factory.families import open_family
 

@@ -15,6 +15,7 @@ import numpy as np
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.catalog import Column
+from vrag.index.content_stamps import ContentStamps
 from vrag.index.manifest import KEEP, make_plan, read_manifest
 from vrag.index.schema import file_key, name_values, vector_column
 from vrag.index.source_file import KEPT_COPIES
@@ -367,7 +368,8 @@ def count_unread(collections: Iterable[Collection]) -> UnreadFiles | None:
 def count_unread_under(collection: Collection, paths: Sequence[str | Path]) -> UnreadFiles | None:
     """Count the files under paths that are new, have changed or are being read; None if there are none."""
     known = read_manifest(collection)
-    plan = make_plan(paths, known, collection.directory, retry_failed=False)
+    stamps = ContentStamps(collection.cache_dir)
+    plan = make_plan(paths, known, collection.directory, stamps, retry_failed=False)
     todo = set(map(os.fspath, (entry for entry in plan.todo if isinstance(entry, Path)))) & set(plan.found)
     begun = all(path in known and known[path].document.status is DocumentStatus.PENDING for path in todo)
     return UnreadFiles(len(todo), len(plan.found), begun) if todo else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,10 @@ NEAR = 0.2
 """Blocks farther away than this are no context, in heights of the page."""
 MARGIN = 0.006
 """Space left around a block, as a share of the page's sides."""
+OVERLAP = 0.25
+"""Part of the height of a word by which it may reach into the line above or below."""
+MAX_ROUNDS = 6
+"""Times that sides are moved, since each may come to cut other words than before."""
 
 
 def region_around(page: PageLayout, place: Box) -> Box:
@@ -61,7 +66,71 @@ def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
     rect = _grown(rect, others, page.aspect, reach=NEAR, enough=ENOUGH)
     x1, y1, x2, y2 = rect
     padded = Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
-    return padded if padded.area <= MOST else rect
+    return end_between_words(padded if padded.area <= MOST else rect, [word for _, _, word in page.words])
+
+
+def end_between_words(rect: Rect, words: Sequence[Rect]) -> Rect:
+    """Move the sides of a rectangle that cut words to the nearest place between words.
+
+    Words whose centre it covers stay in it as a whole; others are left out. A side within a paragraph has no
+    such place but the ends of its lines.
+
+    >>> lines = [Rect(0.1, 0.1, 0.9, 0.2), Rect(0.1, 0.3, 0.9, 0.4)]
+    >>> end_between_words(Rect(0.05, 0.06, 0.95, 0.32), lines).y2 < 0.3
+    True
+    """
+    for _ in range(MAX_ROUNDS):
+        across = [word for word in words if word.x1 < rect.x2 and rect.x1 < word.x2]
+        y1, y2 = _between((rect.y1, rect.y2), [(w.y1, w.y2) for w in across], trimmed=OVERLAP)
+        along = [word for word in words if word.y1 < y2 and y1 < word.y2]
+        x1, x2 = _between((rect.x1, rect.x2), [(w.x1, w.x2) for w in along], trimmed=0.0)
+        before, rect = rect, Rect(x1, y1, x2, y2)
+        if rect == before:
+            break
+    return rect
+
+
+def _between(
+    sides: tuple[float, float], extents: list[tuple[float, float]], trimmed: float
+) -> tuple[float, float]:
+    """Move two opposite sides out of the extents of words along their axis."""
+    low, high = sides
+    spans = _spans(extents, trimmed)
+    inside = [(start, end) for start, end in extents if low < (start + end) / 2 < high]
+    first, last = (
+        min((start for start, _ in inside), default=high),
+        max((end for _, end in inside), default=low),
+    )
+    mirrored = [(-end, -start) for start, end in reversed(spans)]
+    return max(_outside(low, first, spans), 0.0), min(-_outside(-high, -last, mirrored), 1.0)
+
+
+def _outside(side: float, first: float, spans: Sequence[tuple[float, float]]) -> float:
+    """Move a lower side out of the span that it cuts: before the first word that is meant, behind others."""
+    for at, (start, end) in enumerate(spans):
+        if start < side < end:
+            before = spans[at - 1][1] if at > 0 else start - 2 * MARGIN
+            behind = spans[at + 1][0] if at + 1 < len(spans) else end + 2 * MARGIN
+            if end > first:
+                return start - min((start - before) / 2, MARGIN / 2)
+            return end + min((behind - end) / 2, MARGIN / 2)
+    return side
+
+
+def _spans(extents: Iterable[tuple[float, float]], trimmed: float) -> list[tuple[float, float]]:
+    """Return where words stand along an axis, such as lines; those that overlap by `trimmed` are apart."""
+    merged: list[list[float]] = []  # trimmed start and end, start and end
+    for start, end in sorted(extents):
+        cut = trimmed * (end - start)
+        if merged and start + cut < merged[-1][1]:
+            span = merged[-1]
+            span[:] = span[0], max(span[1], end - cut), min(span[2], start), max(span[3], end)
+        else:
+            merged.append([start + cut, end - cut, start, end])
+    for one, other in pairwise(merged):
+        if other[2] < one[3]:
+            one[3] = other[2] = (one[1] + other[0]) / 2
+    return [(start, end) for _, _, start, end in merged]
 
 
 def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, enough: float) -> Rect:

@@ -1,8 +1,8 @@
 """Questions that a document answers, made from the heads of its tables and the labels of its values.
 
-Only those are suggested whose answer the reader finds, on the page that they were made from. They are in the
-language of the document where that is English, German or Chinese; in other languages they name what is asked
-for, which needs no grammar.
+Only those are suggested whose answer the reader finds, on the page that they were made from, and that read as
+a person would ask. They are in the language of the document, English or Chinese: in others a question needs
+more grammar than the heads of a table tell, and there is none.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ _QUANTITIES = frozenset(
     "total traffic turnout turnover use value volume wage weight yield".split()
 )
 """English words that name something measured, which a year has one of."""
+_UNMEASURED = frozenset(
+    "area demand depth energy level power rate share size speed time traffic use value".split()
+)
+"""Words for something measured that do not say alone what of it."""
+_PARTICIPLE = re.compile(r"[A-Za-z-]+(?:ed|ing)")
 _VAGUE = frozenset(
     "date description display figure item items name nos note notes number other others page saved "
     "standard sum table thereafter total value values yes gesamt seite sonstige summe wert "
@@ -221,7 +226,8 @@ def _ask_cell(row: str, column: str, cell: str, language: Language, vocabulary: 
     if subject and not _is_head(subject):
         return ""
     words = _CellQuestion(row, subject, year[0] if year else "", cell, vocabulary)
-    text = _WORDINGS[language](words)
+    wording = _WORDINGS.get(language)
+    text = wording(words) if wording else ""
     return text if len(text) <= MAX_QUESTION_CHARS else ""
 
 
@@ -247,22 +253,25 @@ class _CellQuestion:
 
 
 def _ask_in_english(words: _CellQuestion) -> str:
-    name = _within(words.row, words.vocabulary, is_name=True)
+    row, column = words.row, words.column
+    if column and _names_quantity(row) and not _names_quantity(column):
+        row, column = column, row  # a table that lists what is measured downwards
+    name = _within(row, words.vocabulary, is_name=True)
     when = f" in {words.year}" if words.year else ""
-    asked = _within(words.column, words.vocabulary) if words.column else name
-    where = f" for {name}{when}" if words.column else when
-    is_quantity = _names_quantity(asked)
-    if _is_plural(asked) and _COUNT.fullmatch(words.cell) and asked.islower() and not is_quantity:
-        asked, is_quantity = f"number of {asked}", True
-    if not (words.column or is_quantity):
-        return ""  # a name: its head does not say what is measured
-    singular, plural = ("was", "were") if words.year else ("is", "are")
-    return f"What {plural if _is_plural(asked) else singular} the {asked}{where}?"
-
-
-def _ask_in_german(words: _CellQuestion) -> str:
-    asked = " ".join(part for part in (words.column, words.year) if part)
-    return f"{asked} von {words.row}?" if words.column else f"Wie hoch ist „{words.row} {asked}“?"
+    asked = _within(column, words.vocabulary) if column else name
+    if not column:
+        singular, plural = ("was", "were") if words.year else ("is", "are")
+        is_measure = _names_quantity(asked) and asked.lower() not in _UNMEASURED
+        verb = plural if _is_plural(asked) else singular
+        return f"What {verb} the {asked}{when}?" if is_measure else ""
+    if _PARTICIPLE.fullmatch(row):
+        return ""  # it says what happened, and no name
+    if _names_quantity(asked):
+        verb = ("were" if words.year else "are") if _is_plural(asked) else ("was" if words.year else "is")
+        return f"What {verb} the {asked} of {name}{when}?"
+    if _is_plural(asked) and _COUNT.fullmatch(words.cell) and asked.islower():
+        return f"How many {asked} are listed for {name}{when}?"
+    return ""  # the head does not say what is measured
 
 
 def _ask_in_chinese(words: _CellQuestion) -> str:
@@ -271,15 +280,9 @@ def _ask_in_chinese(words: _CellQuestion) -> str:
     return f"{year}{words.row}{of_column}是{'几点' if _TIME.fullmatch(words.cell) else '多少'}？"
 
 
-def _ask_in_short(words: _CellQuestion) -> str:
-    return f"{' – '.join(part for part in (words.row, words.column, words.year) if part)}?"
-
-
 _WORDINGS: Mapping[Language, Callable[[_CellQuestion], str]] = {
     Language.ENGLISH: _ask_in_english,
-    Language.GERMAN: _ask_in_german,
     Language.CHINESE: _ask_in_chinese,
-    Language.OTHER: _ask_in_short,
 }
 
 
@@ -295,7 +298,7 @@ def _ask_label(label: str, language: Language, vocabulary: frozenset[str]) -> st
         case Language.CHINESE:
             return f"{label}是多少？"
         case _:
-            return f"{label}?"
+            return ""
 
 
 def _plain(head: str) -> str:

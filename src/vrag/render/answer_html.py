@@ -118,6 +118,9 @@ class _ElementBuilder:
                 yield AnswerElement("br")
             case "code_inline":
                 yield AnswerElement("code", tuple(self._text(node.content)))
+            case "formula":
+                attributes = {"class": "formula", "dir": "ltr"}
+                yield AnswerElement("code", tuple(self._text(node.content)), attributes)
             case "fence" | "code_block":
                 code = AnswerElement("code", tuple(self._text(code_of(node))))
                 yield AnswerElement("pre", (code,), _TEXT_DIRECTION)

@@ -43,8 +43,12 @@ _TRAIL = re.compile(r"[\s*_~`|\]]*\Z")
 _FENCE = re.compile(rf"^([ >]*(?:`{{3,}}|~{{3,}})[^\S\n]*)((?:\s?{SIGNS.pattern})+)[^\S\n]*$", re.MULTILINE)
 """The end of a block of code, and signs on the same line, where they would keep it open."""
 _LANGUAGE = re.compile(r"[\w+#.-]{0,20}")
-_FORMULAS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
-"""Ends of formulas by their beginnings."""
+_FORMULA = re.compile(
+    r"\$\$(?P<block>[^$]+)\$\$|\\\[(?P<display>.+?)\\\]|\\\((?P<inline>.+?)\\\)"
+    r"|\$(?=\S)(?!\d[^\\^_=+<>{}$]*\s[^\\^_=+<>{}$]*\$)(?P<dollar>(?:\\.|[^$\\])+)(?<!\s)\$(?![\d$])",
+    re.DOTALL,
+)
+"""A formula in LaTeX; a dollar before a figure and one before another, as of amounts, hold none."""
 _MAX_FORMULA_CHARS = 2000
 _MIN_FENCE = 3
 
@@ -154,17 +158,23 @@ def _parser() -> MarkdownIt:
 
 
 def _keep_formula(state: StateInline, silent: bool) -> bool:
-    """Read a formula in LaTeX as text: its backslashes, underscores and stars are its own."""
-    opening = state.src[state.pos : state.pos + 2]
-    closing = _FORMULAS.get(opening)
+    """Read a formula in LaTeX as one node: its backslashes, underscores and stars are its own."""
     limit = min(state.pos + _MAX_FORMULA_CHARS, state.posMax)
-    end = -1 if closing is None else state.src.find(closing, state.pos + 2, limit)
-    if end < 0:
+    match = _FORMULA.match(state.src, state.pos, limit) if state.src[state.pos] in "$\\" else None
+    if match is None:
         return False
     if not silent:
-        state.push("text", "", 0).content = state.src[state.pos : end + 2]
-    state.pos = end + 2
+        state.push("formula", "", 0).content = match[0]
+    state.pos = match.end()
     return True
+
+
+def _formula_of(node: SyntaxTreeNode) -> tuple[str, bool]:
+    """Return a formula without its signs and markers, and whether it stands in a line of its own."""
+    match = _FORMULA.fullmatch(node.content)
+    if match is None:
+        return node.content, False
+    return SIGNS.sub("", match[match.lastgroup or 0]).strip(), match.lastgroup in {"block", "display"}
 
 
 def _blocks(text: str) -> Iterator[tuple[list[Token], str]]:
@@ -217,7 +227,7 @@ def _paragraph(tokens: Iterable[Token]) -> Iterator[Token]:
 
 def _visible(node: SyntaxTreeNode) -> Iterator[str]:
     match node.type:
-        case "text" | "code_inline":
+        case "text" | "code_inline" | "formula":
             yield node.content
         case "fence" | "code_block":
             yield f"{node.info} {node.content}"
@@ -262,7 +272,20 @@ class _MarkdownWriter:
             case "table":
                 return "\n".join(self._rows(node))
             case _:
-                return self._lines(node)
+                return self._formula_block(node) or self._lines(node)
+
+    def _formula_block(self, node: SyntaxTreeNode) -> str:
+        """Write a paragraph that is one formula as a block of code, which some programs set as a formula."""
+        nodes = [child for child in node.children for child in child.children or [child]]
+        formulas = [child for child in nodes if child.type == "formula"]
+        rest = "".join(visible_text([child]) for child in nodes if child.type != "formula")
+        if len(formulas) != 1 or SIGNS.sub("", rest).strip(" ."):
+            return ""
+        tex, is_block = _formula_of(formulas[0])
+        if not is_block or "`" in tex:
+            return ""
+        markers = self._markers(formulas[0].content + rest)
+        return f"```math\n{tex}\n```" + (f"\n\n{markers}" if markers else "")
 
     def _list(self, node: SyntaxTreeNode, *, is_other: bool) -> str:
         gap = "\n" if all(map(_is_tight, node.children)) else "\n\n"
@@ -314,6 +337,8 @@ class _MarkdownWriter:
                     yield _code_span(SIGNS.sub("", node.content), in_cell=in_cell)
                     if markers := self._markers(node.content):
                         yield f" {markers}"
+                case "formula":
+                    yield self._formula(node, in_cell=in_cell)
                 case "strong" | "em" | "s":
                     mark = (
                         ""
@@ -331,6 +356,15 @@ class _MarkdownWriter:
                         yield from self._text(f" ({address})", line_break)
                 case _:
                     yield from self._inline(node.children, strong=strong, in_cell=in_cell)
+
+    def _formula(self, node: SyntaxTreeNode, *, in_cell: bool) -> str:
+        """Write a formula as code, which nothing runs or fetches; some programs set it as a formula."""
+        tex, _ = _formula_of(node)
+        is_plain = "`" not in tex and "\n" not in tex and not in_cell
+        source = " ".join(SIGNS.sub("", node.content).split())
+        code = f"$`{tex}`$" if is_plain else _code_span(source, in_cell=in_cell)
+        markers = self._markers(node.content)
+        return f"{code} {markers}" if markers else code
 
     def _text(self, text: str, line_break: str) -> Iterator[str]:
         """Yield words and markers; what claims end is escaped with the words around it."""

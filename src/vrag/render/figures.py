@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from vrag.agent.events import ImageShown
 from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.runs.run_result import is_whole
 from vrag.agent.runs.run_store import StoredRun
 from vrag.geometry import Size
 from vrag.render.markup import number
@@ -192,7 +193,7 @@ class Figures:
         if closer is not None:
             caption = f"{where}, closer"
             figures += [self.figure(closer, f"{name}-closer", (), marks, caption=caption, class_="closer")]
-        elif evidence.located and evidence.crop_sha256:
+        elif evidence.crop_sha256 and evidence.box and not is_whole(evidence.box):
             caption = f"{where}, closer"
             alt = f"{evidence.document}, {caption}"
             inner = _all_placed(marks, evidence.box) if evidence.box else []

@@ -116,9 +116,8 @@ class ReportPart:
         """Hashes of the images of all evidence, in order."""
         yield from self.run_view.started.attached
         for evidence in self.evidence:
-            shown = [found.sha256 for found in self.run_view.images_of(evidence) if found is not None]
-            yield from shown
-            if evidence.crop_sha256 and (evidence.located or not shown):
+            yield from (found.sha256 for found in self.run_view.images_of(evidence) if found is not None)
+            if evidence.crop_sha256:
                 yield evidence.crop_sha256
 
     @property
@@ -217,10 +216,9 @@ class Report:
             return image(alt, f"{pictures}/{name}")
 
         def picture_of(evidence: Evidence, run: RunView) -> str:
-            """Return the part as it was shown, or else the page; empty for a passage, which has no image."""
-            page, closer = run.images_of(evidence)
-            shown = None if evidence.located else closer or page
-            sha256 = shown.sha256 if shown else evidence.crop_sha256
+            """Return the part, or else the page; empty for a passage, which has no image."""
+            page, _ = run.images_of(evidence)
+            sha256 = evidence.crop_sha256 or (page.sha256 if page else None)
             return picture(sha256, _in_text(evidence.document, extent(evidence))) if sha256 else ""
 
         def cite(question: int, number: int) -> str:

@@ -16,7 +16,7 @@ import re
 import sysconfig
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -27,8 +27,8 @@ from vrag.server.page_modules import PageModuleError, join_modules, join_scripts
 
 STATIC = Path(__file__).parent / "static"
 SHELL_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
 """The page may load its own files, use its own server, and nothing else."""
@@ -39,6 +39,8 @@ _KEEP = "public, max-age=31536000, immutable"
 _STYLES = re.compile(r'(?: *<link rel="stylesheet" href="static/css/[\w-]+\.css">\n)+')
 _SCRIPTS = re.compile(r'(?: *<script src="static/js/[\w-]+\.js"></script>\n)+')
 _ENTRY = re.compile(r' *<script type="module" src="static/js/[\w-]+\.js"></script>\n')
+_VENDORED = {".css": "text/css", ".js": "text/javascript", ".woff2": "font/woff2"}
+"""Media types of the files of others, which are sent as they are; other files in their folders are not."""
 _VERSION = "{version}"
 _NEEDED = ' data-token="needed"'
 _PATH = re.compile(r'"static/([^"]+)"')
@@ -57,12 +59,14 @@ class PageFile:
     policy: str = SHELL_POLICY
     """The content security policy."""
     packed: bytes = field(init=False)
-    """The content compressed by gzip."""
+    """The content compressed by gzip; of a font as it is."""
     etag: str = field(init=False)
     """Weak, since it names both forms."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "packed", gzip.compress(self.content, 9, mtime=0))
+        is_font = self.media_type.startswith("font/")  # compressed already
+        packed = self.content if is_font else gzip.compress(self.content, 9, mtime=0)
+        object.__setattr__(self, "packed", packed)
         object.__setattr__(self, "etag", f'W/"{_digest(self.content)}"')
 
     def response(self, request: Request) -> Response:
@@ -76,7 +80,8 @@ class PageFile:
         known = ",".join(request.headers.getlist("if-none-match"))
         if known.strip() == "*" or self.etag in {tag.strip() for tag in known.split(",")}:
             return Response(status_code=304, headers=headers)
-        packs = accepts_gzip(",".join(request.headers.getlist("accept-encoding")))
+        encodings = ",".join(request.headers.getlist("accept-encoding"))
+        packs = self.packed is not self.content and accepts_gzip(encodings)
         content = self.packed if packs else self.content
         headers |= {"Content-Length": str(len(content))} | ({"Content-Encoding": "gzip"} if packs else {})
         return Response(b"" if request.method == "HEAD" else content, 200, headers, self.media_type)
@@ -139,13 +144,20 @@ def build_page(folder: Path, stamp: Stamp, with_token: bool) -> PageBuild:  # no
         "page.css": join_styles([(folder / path).read_text("utf-8") for path in styles]),
         **join_modules(folder / "js", modules[0].removeprefix("js/")),
     }
-    version = _digest("\0".join([shell, *texts.values()]).encode())
+    vendored = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted((folder / "vendor").rglob("*"))
+        if path.suffix in _VENDORED
+    }
+    version = _digest(b"\0".join([*(text.encode() for text in (shell, *texts.values())), *vendored.values()]))
     files = {"icon.svg": PageFile((folder / "icon.svg").read_bytes(), "image/svg+xml", _KEEP_A_DAY)}
     for name, text in texts.items():
         media_type = "text/css" if name.endswith("css") else "text/javascript"
         files[f"{version}/{name}"] = PageFile(text.encode(), media_type, _KEEP)
         if name in {"start.js", "page.css"}:
             files[name] = PageFile(text.encode(), media_type, _KEEP_NEVER)
+    for name, content in vendored.items():
+        files[f"{version}/{name}"] = PageFile(content, _VENDORED[PurePosixPath(name).suffix], _KEEP)
     shell = shell.replace(_VERSION, version)
     return PageBuild(PageFile(shell.encode(), "text/html", _ASK_EACH_TIME), files)
 

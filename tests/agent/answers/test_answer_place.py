@@ -56,6 +56,28 @@ def test_the_cell_of_a_models_answer_is_marked_with_its_heads() -> None:
     assert answer == pytest.approx(word.box.as_tuple())
 
 
+def test_the_rectangle_of_a_models_crop_is_moved_between_the_lines_that_it_cuts() -> None:
+    line = next(word.box for word in CARGO.words if word.start == ROWS.index("86,040"))
+    before, _ = answered("It was busy", CARGO)
+    page = next(picture for step in before.steps for picture in step.shown)
+    top, bottom = line.center[1] - line.height, line.center[1] + line.height / 4
+    sides = [0, round(top * page.height), page.width, round(bottom * page.height)]
+    crop = f"<think>Closer.</think><bbox>{sides}</bbox>"
+    replies = (VRAG.search("passengers Orla Saltby"), crop, VRAG.answer("It was busy"))
+    environment = Environment(MemorySearcher((CARGO,)), PROFILE, EnvironmentOptions())
+    run = Agent(Watching(replies), environment, VragMethod()).run(QUESTION)
+    evidence = run.evidence[0]
+    shown = next(picture for step in run.steps for picture in step.shown if picture.crop)
+    assert evidence.box is not None
+    box = Box.unit(*evidence.box)
+    assert evidence.box != pytest.approx(shown.box, abs=1e-3)
+    cut = [word for word in CARGO.words if 1e-4 < box.intersect(word.box).area / word.box.area < 1 - 1e-4]
+    assert cut == []
+    assert "86,040" in evidence.quote
+    assert "Fennick" not in evidence.quote
+    assert evidence.crop_sha256 != shown.sha256
+
+
 def test_a_sentence_that_is_the_answer_is_not_told_twice() -> None:
     run, _ = answered("The weather was mild and the ferries were full on most Sundays", CARGO)
     assert run.reading is not None

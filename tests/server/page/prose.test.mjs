@@ -51,6 +51,23 @@ test("formulas stay as they were written", () => {
   assert.equal(set("It costs $5, **not** $6."), "<p>It costs $5, <strong>not</strong> $6.</p>");
 });
 
+test("amounts of money are no formulas, and formulas are told from their signs", async () => {
+  for (const text of ["$5 and $7", "US$5–$7", "$100 or 50 US$", "$1.5 million to $2 million", "5$ or 6$"]) assert.equal(set(text), `<p>${text}</p>`);
+  assert.equal(set("So $x_1 = 5$ and $5$."), "<p>So <span>$x_1 = 5$</span> and <span>$5$</span>.</p>");
+  const { partsOf } = await import("./js/run/formulas.js");
+  assert.deepEqual(partsOf("$x$"), { tex: "x", display: false });
+  assert.deepEqual(partsOf("\\(x\\)"), { tex: "x", display: false });
+  assert.deepEqual(partsOf(" $$\nx\n$$ "), { tex: "x", display: true });
+  assert.deepEqual(partsOf("\\[x\\]"), { tex: "x", display: true });
+  for (const text of ["x", "$", "$$", "$$$$", "\\(x", `$${"x".repeat(3000)}$`]) assert.equal(partsOf(text), null);
+});
+
+test("a claim about a part of a formula marks all of it, and chips stand behind it", () => {
+  const element = new Element("div");
+  new ProseView(element).show("So $a = 84$ ends.", marks([{ at: 11, numbers: [1] }], [{ start: 8, end: 10 }]), false);
+  assert.equal(element.toString().replaceAll("\u202f", ""), "<div><p>So <u>0:<span>$a = 84$</span></u><i>1</i> ends.</p></div>");
+});
+
 test("the words of a text are told without its Markdown", () => {
   assert.equal(plainText("# A\n- **b** [c](d)\n\n| e |\n|---|\n| f |"), "A b c e f");
 });

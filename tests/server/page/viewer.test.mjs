@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { marksOn, numbersByItem } from "./js/viewer/cited-places.js";
 import { indexAt, topsOf } from "./js/viewer/column.js";
 import { firstFrom, pageOf } from "./js/viewer/find.js";
+import { middle, openingPlace, openingScale } from "./js/viewer/opening-size.js";
 import { typedPage } from "./js/viewer/page-field.js";
 import { pictureFor } from "./js/viewer/page.js";
 
@@ -71,4 +72,37 @@ test("what is opened without citations is drawn without a number", () => {
 
 test("each page has the numbers of its citations", () => {
   assert.deepEqual([...numbersByItem(places)], [["a-1", ["1", "3"]], ["b-1", ["2"]]]);
+});
+
+const sheet = { width: 1190, height: 1684 };
+
+test("a page opens as large as its words are easy to read, with its place in the width where that can be read", () => {
+  const place = openingPlace([{ box: [0.1, 0.1, 0.9, 0.3] }, { box: [0.7, 0.2, 0.75, 0.21], kind: "answer" }]);
+  assert.deepEqual(place, { outer: [0.1, 0.1, 0.9, 0.3], words: [0.7, 0.2, 0.75, 0.21], high: 0.21 - 0.2 });
+  const scales = [300, 500, 800, 2000].map((width) => openingScale(sheet, { width, height: 700 }, place));
+  for (const scale of scales) assert.ok(scale * 0.01 * sheet.height >= 7.49);
+  assert.ok(Math.abs(scales[1] * 0.8 * sheet.width - 500) < 1); // the place fills the width
+  assert.ok(scales[3] * 0.01 * sheet.height <= 11.01);
+  const high = openingScale(sheet, { width: 2000, height: 3000 }, place);
+  assert.equal(high, 2000 / 1190); // the whole page may be larger than that
+});
+
+test("a page that is opened for nothing fits the width, and is no larger than easy to read", () => {
+  assert.equal(openingScale(sheet, { width: 358, height: 700 }, null), 358 / 1190);
+  assert.ok(openingScale(sheet, { width: 3000, height: 700 }, null) * sheet.width < 800);
+  assert.equal(openingPlace([]), null);
+});
+
+test("words of an unlikely size do not tell the size of a text", () => {
+  const of = (high) => openingScale(sheet, { width: 900, height: 700 }, { outer: [0.4, 0.4, 0.5, 0.5], words: [0.4, 0.4, 0.5, 0.4 + high], high });
+  assert.equal(of(0.2), of(0));
+  assert.equal(of(0.001), of(0));
+  assert.notEqual(of(0.012), of(0));
+});
+
+test("in the middle is the place, or where there is no room for it, the words of the answer", () => {
+  const place = { outer: [0.1, 0.2, 0.9, 0.4], words: [0.7, 0.3, 0.8, 0.31], high: 0.01 };
+  assert.equal(middle(place, 1, 1000, 300), 0.30000000000000004 * 1000);
+  assert.equal(middle(place, 0, 1000, 300), 750);
+  assert.equal(middle({ ...place, words: null }, 0, 1000, 300), 250); // its beginning
 });

@@ -19,8 +19,10 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, View
 from vrag.reading import completed
 from vrag.reading.answer import Mark, Reading, ReadPage
+from vrag.reading.evidence_region import end_between_words
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
 from vrag.reading.reader import THRESHOLD, find_answer
+from vrag.reading.text_layout import Rect, layout
 from vrag.types import Item
 
 MAX_PAGES = 5
@@ -31,6 +33,8 @@ MAX_PART = 0.5
 """Share of the page up to which a part of it is shown instead."""
 LARGE = 0.25
 """Share of the page from which evidence does not point at a place."""
+SAME = 1e-3
+"""Distance, as a share of the page, that a rectangle may reach into a word, as rounding to pixels has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,38 @@ def cut_out(item: Item, region: Box, environment: Environment) -> Picture | None
         return environment.closer(item.id, view, part)
     except (SearchError, CollectionError, ValueError):
         return None
+
+
+def end_between_lines(
+    evidence: Iterable[Evidence], environment: Environment
+) -> tuple[tuple[Evidence, ...], tuple[Picture, ...]]:
+    """Return evidence whose rectangles cut no words, and the pictures of those that were moved.
+
+    A model draws its rectangles by eye. Its crops stay as they were shown to it; what people are shown of
+    them ends between lines and words. Whole pages, passages and moments of videos stay as they are.
+    """
+    pictures: list[Picture] = []
+    return tuple(_end_between_lines(entry, environment, pictures) for entry in evidence), tuple(pictures)
+
+
+def _end_between_lines(entry: Evidence, environment: Environment, pictures: list[Picture]) -> Evidence:
+    if entry.box is None or entry.seconds is not None:
+        return entry
+    try:
+        item = environment.item(entry.item)
+    except (SearchError, CollectionError):
+        return entry
+    before = Rect(*entry.box)
+    moved = end_between_words(before, [word for _, _, word in layout(item).words])
+    is_same = all(abs(new - old) < SAME for new, old in zip(moved, before, strict=True))
+    picture = None if is_same else cut_out(item, moved.box(), environment)
+    if picture is None:
+        return entry
+    pictures.append(picture)
+    part = picture_evidence(picture, item, "").evidence
+    return entry.model_copy(
+        update={key: getattr(part, key) for key in ("box", "quote", "crop_sha256", "origin")}
+    )
 
 
 def with_marks(evidence: Evidence, marks: Iterable[Mark]) -> Evidence:

@@ -69,6 +69,7 @@ class _DraftSearch:
             candidates: What it may rest on; used by the first search.
             cited: What the markers refer to.
         """
+        from vrag.agent.answers.answer_place import end_between_lines
         from vrag.agent.answers.support import all_parts, cited_parts  # the reader takes time to load
         from vrag.reading.verification.claims import read_sentences
 
@@ -86,9 +87,9 @@ class _DraftSearch:
             return begun
         evidence, citations = listing.numbered()
         count = max((max(citation.numbers) for citation in citations), default=0)
-        return replace(
-            begun, citations=citations, evidence=evidence[:count], pictures=tuple(listing.pictures)
-        )
+        shown, pictures = end_between_lines(evidence[:count], self.environment)
+        pictures = (*listing.pictures, *pictures)
+        return replace(begun, citations=citations, evidence=shown, pictures=pictures)
 
     def _list(self, candidates: Sequence[EvidenceCandidate], cited: CitedMarkers) -> EvidenceListing:
         """Return the listing with all evidence that agrees with the collection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
@@ -85,12 +85,13 @@ def review_answer(
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
     supported = _support(question, given, episode, markers, distinct, environment)
-    further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
+    others = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
         from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
 
         supported, claims = check_citations(question, given, supported, environment)
+    supported, further = _end_between_lines(supported, others, environment)
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
@@ -121,6 +122,18 @@ def _support(
     return support_answer(
         question, answer, parts, evidence, environment, selected=selected, named=episode.names_evidence
     )
+
+
+def _end_between_lines(
+    supported: SupportedAnswer, others: Sequence[Evidence], environment: Environment
+) -> tuple[SupportedAnswer, tuple[Evidence, ...]]:
+    """Return the evidence of an answer, and the other evidence, with rectangles that cut no words."""
+    from vrag.agent.answers.answer_place import end_between_lines  # the reader takes time to load
+
+    count = len(supported.evidence)
+    evidence, pictures = end_between_lines([*supported.evidence, *others], environment)
+    pictures = (*supported.pictures, *pictures)
+    return replace(supported, evidence=evidence[:count], pictures=pictures), evidence[count:]
 
 
 def find_cited(episode: Episode, written: Sequence[ModelMarker]) -> CitedMarkers:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from vrag.agent.actions import TAG, tag_pattern
+from vrag.agent.actions import TAG, is_only_tags, tag_pattern
 from vrag.agent.replies.call_parser import PARENT_NAMES
 from vrag.agent.replies.reply_text import (
     ANSWER_LABEL,
@@ -149,7 +149,7 @@ class AnswerReader:
                 pass
         if len(answer) > MAX_ANSWER_CHARS:
             self._form = _Form.NONE
-        elif len(answer) > len(self._answer):
+        elif len(answer) > len(self._answer) and not (self._form is _Form.ELEMENT and is_only_tags(answer)):
             self._answer = answer
         return self._answer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vrag.agent.actions import TAG
+from vrag.agent.actions import TAG, is_only_tags
 from vrag.agent.replies.reply_text import (
     CALL_OPENINGS,
     MAX_ANSWER_CHARS,
@@ -109,7 +109,7 @@ def _in_element(reply: str, spoken: str) -> LastAnswer | None:
     if found is None:
         return None
     text = answer_text(reply[found[0].end() : found[1].start()])
-    return LastAnswer(text, found[1].end(), LAST_ANSWER) if text else None
+    return LastAnswer(text, found[1].end(), LAST_ANSWER) if text and not is_only_tags(text) else None
 
 
 def answer_text(body: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from vrag.agent.actions import TAG, closing_tag
+from vrag.agent.actions import TAG, closing_tag, is_only_tags
 from vrag.agent.replies.json_repairs import MAX_CHARACTERS, read_damaged_json
 from vrag.agent.replies.tool_arguments import repair_text
 
@@ -243,12 +243,22 @@ MAX_ANSWER_CHARS = 20_000
 """Length of an answer; a longer text is no answer."""
 
 
+_ELEMENT = re.compile(r"<(?P<name>[a-z_][\w.-]{0,63})\b[^<>]*>.*</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
+_MARKUP = frozenset("a b br code div em h1 h2 h3 h4 i li ol p pre s span strong sub sup table u ul".split())
+
+
+def _is_markup(name: str) -> bool:
+    """Return whether an element is of HTML; one of another name is a call of something that is not there."""
+    return name.lower() in _MARKUP
+
+
 def plain_answer(spoken: str) -> str | None:
     r"""Return the answer that a text gives, without what is written around it.
 
     Understood are a code fence, `{"answer": …}`, `Answer: …` in plain text or Markdown, `\boxed{…}`, an
     `<answer>` that is never closed, and a text alone. Returns None where it gives none: it is empty, opens a
-    tool call or another action, or only says what the model means to do next.
+    tool call or another action, is an element that means nothing, or only says what the model means to do
+    next.
 
     >>> plain_answer("The table lists it.\n\n**Answer:** 48,200")
     '48,200'
@@ -257,6 +267,8 @@ def plain_answer(spoken: str) -> str | None:
     if not text or len(text) > MAX_ANSWER_CHARS:
         return None
     if _OPENING.search(spoken) or TAG.search(text) or _CALL.search(text):
+        return None
+    if is_only_tags(text) or ((element := _ELEMENT.fullmatch(text)) and not _is_markup(element["name"])):
         return None
     if text[0] in "{[":
         return _answer_in_json(text)

@@ -16,6 +16,7 @@ import { CUT_OFF, ENDINGS, formatLost, OFFLINE, NOT_FOUND, WITHDRAWN } from "./w
  * What can be done about a question without an answer.
  * @typedef {object} Remedies
  * @property {(question: string) => void} again Asks it again, as it stands in the box.
+ * @property {(question: string, attached: readonly string[]) => void} edit Puts it into the box with its pictures, to be changed.
  * @property {(question: string) => void} choose The same, with the options open.
  * @property {(state: State, steps: number) => void} more Asks it again with so many steps.
  * @property {number} steps How many a question may have.
@@ -96,7 +97,7 @@ export class AnswerView {
     this.text.hidden = text === "";
     this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
     this.text.classList.toggle("writing", open);
-    const claim = (/** @type {number} */ index, /** @type {string} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
+    const claim = (/** @type {number} */ index, /** @type {string | Node} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
     this.prose.show(text, { ...marks, chip, claim }, open, isOffline(state));
   }
 

@@ -1,7 +1,7 @@
 /** The question of a turn: what was asked before it elsewhere, the question, the pictures that came with it. */
 
 import { chosenFact } from "../chosen-tray.js";
-import { h, replace } from "../dom.js";
+import { h, iconButton, replace } from "../dom.js";
 import { count, when } from "../format.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
@@ -14,14 +14,19 @@ export class Head {
   /** @type {unknown} */
   #shown = null;
 
-  /** @param {string} run @param {string} question */
-  constructor(run, question) {
+  /** @type {readonly string[]} Pictures that came with the question. */
+  #attached = [];
+
+  /** @param {string} run @param {string} question @param {((question: string, attached: readonly string[]) => void) | null} edit None where it cannot be asked again. */
+  constructor(run, question, edit) {
     this.run = run;
+    this.asked = question;
     this.question = h("h1", { class: `question${question.length > LONG ? " long" : ""}${question.length > VERY_LONG ? " folded" : ""}`, dir: "auto", tabindex: "-1", text: question });
     const whole = question.length > VERY_LONG && h("button", { type: "button", class: "link size-2", text: "Whole question", on: { click: (/** @type {Event} */ event) => { this.question.classList.remove("folded"); /** @type {Element} */ (event.target).remove(); } } });
     this.before = h("div", { class: "run-before" }); // seen where no earlier turn stands above it
     this.more = h("div", { class: "run-about" });
-    this.element = h("header", { class: "run-head" }, this.before, this.question, whole, this.more);
+    const change = edit && iconButton("edit", "Change the question and ask again", { class: "edit-question", on: { click: () => edit(question, this.#attached) } });
+    this.element = h("header", { class: "run-head" }, this.before, h("div", { class: "question-line" }, this.question, change), whole, this.more);
   }
 
   /** @param {any} started The `run_started`, or as much of it as is known. */
@@ -29,6 +34,7 @@ export class Head {
     if (started === this.#shown) return;
     this.#shown = started;
     const { settings, history = [], attached = [], notices = [], ts } = started;
+    this.#attached = attached;
     const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
     const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
     const documents = settings.environment?.documents;

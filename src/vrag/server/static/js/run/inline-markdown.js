@@ -24,6 +24,8 @@
 /** @typedef {{type: "end", start: number, end: number, address: string}} End */
 /** @typedef {Leaf | Break | Run | Bracket | End} Token */
 
+/** What stands between dollars that belong to amounts: a figure, further words, and no sign of a formula. */
+const AMOUNT = /^\d[^\\^_=+<>{}]*\s[^\\^_=+<>{}]*$/;
 const PLAIN = /[^\n!$&*<[\\\]_`~]+/y;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 const SYMBOL = /[\p{P}\p{S}]/u;
@@ -189,6 +191,7 @@ class InlineReader {
     for (let end = this.#closing("$", this.#at + 1); end > 0; end = this.#closing("$", end + 1)) {
       if (this.content[end - 1] === "\\" || this.content[end + 1] === "$") continue;
       if (SPACE.test(this.content[end - 1]) || /\d/.test(this.content[end + 1] ?? "")) return false;
+      if (AMOUNT.test(this.content.slice(this.#at + 1, end))) return false;
       this.#leaf("math", end + 1 - this.#at);
       return true;
     }

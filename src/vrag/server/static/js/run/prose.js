@@ -6,6 +6,7 @@
 
 import { h } from "../dom.js";
 import { readDraft } from "./draft.js";
+import { setFormula } from "./formulas.js";
 import { readMarkdown, readPlain } from "./markdown.js";
 
 /** @typedef {import("./markdown.js").Block} Block */
@@ -16,13 +17,13 @@ import { readMarkdown, readPlain } from "./markdown.js";
  * @property {readonly {at: number, numbers: number[]}[]} chips
  * @property {readonly {start: number, end: number}[]} claims None over another.
  * @property {(number: number) => Node} chip
- * @property {(index: number, words: string) => Node} claim
+ * @property {(index: number, words: string | Node) => Node} claim
  */
 
 /** A narrow blank at which no line breaks: no chip begins one. */
 const NARROW = "\u202f";
 /** @type {Marks} */
-const NONE = { chips: [], claims: [], chip: () => h("span"), claim: (_, words) => h("span", { text: words }) };
+const NONE = { chips: [], claims: [], chip: () => h("span"), claim: (_, words) => h("span", words) };
 const TAGS = /** @type {const} */ ({ em: "em", strong: "strong", strike: "del" });
 /** Level of the first heading of an answer: below the question and its answer. */
 const TOP = 3;
@@ -168,13 +169,29 @@ class Builder {
 
   /** @param {import("./markdown.js").Verbatim} block */
   #verbatim({ type, info, pieces }) {
-    const code = h(type === "math" ? "div" : "code", { class: type === "math" ? "prose-formula" : null });
+    if (type === "math") return this.#formulaBlock(pieces);
+    const code = h("code");
     pieces.forEach(({ text, at }, index) => {
       const words = index === pieces.length - 1 ? text.replace(/\n$/, "") : text;
       this.#leaf({ type: "text", text: words, start: at, end: at + words.length }, code);
     });
-    if (type === "math") return code;
     return h("pre", { class: "prose-code", dir: "ltr", tabindex: "0", dataset: info ? { language: info.split(/\s/)[0] } : {} }, code);
+  }
+
+  /** @param {readonly {text: string, at: number}[]} pieces */
+  #formulaBlock(pieces) {
+    const block = h("div", { class: "prose-formula", dir: "ltr" });
+    const last = pieces[pieces.length - 1];
+    this.#formula({ type: "math", text: pieces.map(({ text }) => text).join("").trimEnd(), start: pieces[0].at, end: last.at + last.text.length }, block);
+    return block;
+  }
+
+  /** A formula as a whole: a claim that is about a part of it marks all of it. @param {import("./inline-markdown.js").Leaf} leaf @param {HTMLElement} parent */
+  #formula({ text, start, end }, parent) {
+    const element = h("span", { class: "prose-math", dir: "ltr" }, text);
+    setFormula(element);
+    const claim = this.marks.claims.findIndex((one) => one.start < end && start < one.end);
+    parent.append(claim < 0 ? element : this.marks.claim(claim, element));
   }
 
   /** @param {readonly Inline[]} nodes @param {HTMLElement} parent */
@@ -187,8 +204,9 @@ class Builder {
         const element = h(TAGS[/** @type {keyof typeof TAGS} */ (node.type)]);
         this.#inline(node.children, element);
         parent.append(element);
-      } else if (node.type === "code" || node.type === "math") {
-        const element = h(node.type === "code" ? "code" : "span", { class: node.type === "math" ? "prose-math" : null });
+      } else if (node.type === "math") this.#formula(node, parent);
+      else if (node.type === "code") {
+        const element = h("code");
         this.#leaf(node, element);
         parent.append(element);
       } else this.#leaf(node, parent);
@@ -267,7 +285,7 @@ function morph(parent, wanted) {
 /** @param {Node} old @param {Node} node */
 function isLike(old, node) {
   if (old instanceof Text && node instanceof Text) return old.data.startsWith(node.data) || node.data.startsWith(old.data);
-  if (!(old instanceof HTMLElement && node instanceof HTMLElement)) return false;
+  if (!(old instanceof HTMLElement && node instanceof HTMLElement) || old.dataset.formula !== node.dataset.formula) return false;
   const named = old.tagName === "SPAN" || old.tagName === "DIV" ? old.className === node.className : true;
   return old.tagName === node.tagName && named && old.dataset.marker === node.dataset.marker;
 }
@@ -278,6 +296,7 @@ function update(old, node) {
     if (old.length > node.length) old.splitText(node.length);
     else if (old.length < node.length) old.appendData(node.data.slice(old.length));
   } else if (old instanceof HTMLElement && node instanceof HTMLElement) {
+    if (old.dataset.formula !== undefined) return; // the same one
     for (const { name } of [...old.attributes]) if (!node.hasAttribute(name)) old.removeAttribute(name);
     for (const { name, value } of [...node.attributes]) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     morph(old, [...node.childNodes]);

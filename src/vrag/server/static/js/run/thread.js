@@ -10,6 +10,7 @@ import { closeViewer, openViewer } from "../viewer-opening.js";
 import { hideTip } from "./chips.js";
 import { fileUrl } from "./figures.js";
 import { Follower } from "./follower.js";
+import { NextQuestions } from "./next-questions.js";
 import { splitter } from "./splitter.js";
 import { Turn } from "./turn.js";
 
@@ -27,6 +28,8 @@ import { Turn } from "./turn.js";
 const TWICE = 1000;
 /** Pixels of the end of a turn that may be in sight while the next one is read. */
 const SLIVER = 60;
+/** Documents of an answer, or collections, about which further questions are suggested. */
+const SOURCES = 3;
 /** Pixels around the window within which turns are loaded. */
 const AHEAD = "800px 0px";
 
@@ -47,7 +50,8 @@ export class Thread {
     this.latest = h("button", { type: "button", class: "latest", hidden: true }, icon("down"), "Latest");
     this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, on: { click: () => this.#stop() } }, icon("stop"), "Stop");
     this.hint = h("p", { class: "escape-hint", role: "status" });
-    this.scroller = h("div", { class: "thread", tabindex: "-1", role: "region", "aria-label": "Conversation" }, this.list);
+    this.next = new NextQuestions((text) => how.box.fill(text));
+    this.scroller = h("div", { class: "thread", tabindex: "-1", role: "region", "aria-label": "Conversation" }, this.list, this.next.element);
     this.foot = h("div", { class: "run-foot" }, h("div", { class: "foot-pills" }, this.latest, this.stopButton, this.hint), how.box.element);
     this.follower = new Follower(this.scroller, this.latest);
     this.element = h("div", { class: "view-run", id: "view" }, this.scroller, this.foot);
@@ -61,6 +65,7 @@ export class Thread {
 
   destroy() {
     for (const turn of this.#turns.values()) turn.destroy();
+    this.next.close();
     this.#near.disconnect();
     this.#seen.disconnect();
     this.follower.destroy();
@@ -148,6 +153,7 @@ export class Thread {
     return {
       steps: this.how.offer.limits.steps,
       again: (question) => this.how.box.fill(question),
+      edit: (question, attached) => this.#edit(run, question, attached),
       choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
       more: (state, steps) => this.#askAgain(run, state, steps),
     };
@@ -172,6 +178,15 @@ export class Thread {
     }
   }
 
+  /** Puts a question with its pictures into the box, to be changed and asked again. @param {Run} run @param {string} question @param {readonly string[]} attached */
+  async #edit(run, question, attached) {
+    this.how.box.fill(question);
+    await attempt(async () => {
+      const blobs = await Promise.all(attached.map((sha256) => getBlob(fileUrl(run.id, sha256))));
+      if (blobs.length > 0) this.how.box.attach(blobs.map((blob, index) => new File([blob], `picture-${index + 1}.jpg`, { type: "image/jpeg" })));
+    });
+  }
+
   /** Asks a question again as it was asked, with more steps. @param {Run} run @param {State} state @param {number} steps */
   async #askAgain(run, state, steps) {
     const { offer, asked } = this.how;
@@ -189,7 +204,19 @@ export class Thread {
     return [...this.#turns.values()].findLast((turn) => turn.stoppable);
   }
 
+  /** Questions to go on with, below the last turn once it has its answer. */
+  #suggest() {
+    const turns = [...this.list.children].map((element) => this.#turns.get(/** @type {HTMLElement} */ (element).dataset.run ?? ""));
+    const last = turns.at(-1);
+    const documents = last?.citedDocuments ?? [];
+    const names = this.how.offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name);
+    const asked = turns.map((turn) => turn?.head.asked ?? "");
+    const collections = last?.collection ? [last.collection] : names.slice(0, SOURCES);
+    this.next.show(last && documents.length > 0 ? { run: last.id, documents: documents.slice(0, SOURCES), asked } : null, collections);
+  }
+
   #tellStoppable() {
+    this.#suggest();
     const stoppable = this.#stoppable;
     if (this.stopButton.hidden === !stoppable) return;
     this.stopButton.hidden = !stoppable;

@@ -9,7 +9,7 @@ import { del, follow, get, Problem } from "../api.js";
 import { announce, h, toast } from "../dom.js";
 import { runHash } from "../router.js";
 import { AnswerView, endingOf, isOffline, openCitation } from "./answer.js";
-import { checkedText } from "./citations.js";
+import { checkedText, cited } from "./citations.js";
 import { EvidencePanel } from "./evidence-panel.js";
 import { Head } from "./head.js";
 import { plainText } from "./prose.js";
@@ -64,7 +64,7 @@ export class Turn {
     this.around = around;
     /** @type {import("./entries.js").RunContext} */
     this.context = { run: run.id, look: around.look, node: (id) => this.#openNode(id), point: (number) => this.#point(number) };
-    this.head = new Head(run.id, run.question);
+    this.head = new Head(run.id, run.question, around.remedies?.edit ?? null);
     this.answer = new AnswerView(this.context, around.remedies);
     this.evidence = new EvidencePanel(this.context);
     this.steps = new Steps(this.context, { unfolded: () => this.#follow(), replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.endReplay() });
@@ -87,6 +87,18 @@ export class Turn {
   get answering() {
     const { draft, answer, failure } = this.#runState.last;
     return (draft ?? answer ?? failure) !== null;
+  }
+
+  /** Ids of the documents that the answer cites, once it stands, for whoever may go on asking. @returns {string[]} */
+  get citedDocuments() {
+    const state = this.#shown;
+    if (this.running || this.around.remedies === null || !state.answer?.text) return [];
+    return [...new Set(cited(state).main.map(({ evidence }) => evidence.document_id))];
+  }
+
+  /** The collection that was asked; null for all. @returns {string | null} */
+  get collection() {
+    return this.#run.collection ?? null;
   }
 
   /** What grows: the answer, or the steps before there is one. */

@@ -2,11 +2,13 @@
 
 import { h } from "../dom.js";
 import { Column, MOST_HIGH } from "./column.js";
+import { middle, openingScale } from "./opening-size.js";
 import { ViewerPage } from "./page.js";
 import { copyPlain, steadySelection } from "./text-layer.js";
 import { watchGestures } from "./zoom.js";
 
-/** @typedef {"width" | "page" | "free"} Fit */
+/** @typedef {"read" | "width" | "page" | "free"} Fit `read`: a size at which words can be read, until somebody chooses another one. */
+/** @typedef {import("./opening-size.js").OpeningPlace} OpeningPlace */
 /** @typedef {import("./page.js").Part} Part */
 
 const LEAST = 0.05;
@@ -24,7 +26,9 @@ export class PageScroller {
   #name = "";
   #scale = 1;
   /** @type {Fit} */
-  #fit = "page";
+  #fit = "read";
+  /** @type {OpeningPlace | null} What the current page was opened for. */
+  #opened = null;
   #current = 0;
   /** Where a jump ended: as long as nobody scrolls, the page that it went to is the current one. */
   #landed = -1;
@@ -77,8 +81,9 @@ export class PageScroller {
    * @param {readonly Part[]} parts
    * @param {string} name
    * @param {number} index The page to begin with.
+   * @param {OpeningPlace | null} place What it is opened for.
    */
-  show(parts, name, index) {
+  show(parts, name, index, place) {
     this.#name = name;
     const same = this.#parts[this.#current]?.id === parts[index]?.id;
     const kept = same ? this.#pages.get(this.#current) : undefined;
@@ -86,31 +91,48 @@ export class PageScroller {
     this.column.clear();
     this.#parts = parts;
     this.#current = index;
+    this.#opened = place;
     if (kept) this.#pages.set(index, kept);
     this.#refit();
-    this.goTo(index);
+    this.#toTop(index);
     this.moved(index);
   }
 
   /** Goes to a page. @param {number} index */
   goTo(index) {
+    this.#opened = null;
+    this.#toTop(index);
+  }
+
+  /** @param {number} index */
+  #toTop(index) {
     this.#land(index, this.column.top(index) - GAP);
   }
 
   /**
-   * Brings a page into the window; where it is too large, a part of it into the middle.
+   * Opens a page at a place, at a size that suits both unless somebody has chosen one.
    * @param {number} index
-   * @param {readonly number[]} box In fractions of the page.
+   * @param {OpeningPlace} place
    */
-  reveal(index, [x1, y1, x2, y2]) {
+  open(index, place) {
+    this.#opened = place;
+    if (this.#fit === "read") this.#refit(index);
+    this.reveal(index, place);
+  }
+
+  /**
+   * Brings a page into the window; where it is too large, a place of it into the middle.
+   * @param {number} index
+   * @param {OpeningPlace} place
+   */
+  reveal(index, place) {
     const { width = 1, height = 1 } = this.#parts[index];
     const [wide, high] = [width * this.#scale, height * this.#scale];
-    const seen = this.window.clientHeight;
+    const { clientWidth, clientHeight } = this.window;
     const top = this.column.top(index);
-    if (high <= seen - 2 * GAP + 1) return this.goTo(index); // all of it is seen
-    const tall = (y2 - y1) * high > seen - 2 * GAP;
-    this.#land(index, tall ? top + y1 * high - GAP : top + ((y1 + y2) / 2) * high - seen / 2);
-    this.window.scrollLeft = this.#left(wide) + ((x1 + x2) / 2) * wide - this.window.clientWidth / 2;
+    if (high <= clientHeight - 2 * GAP + 1) this.#toTop(index); // all of it is seen
+    else this.#land(index, top + middle(place, 1, high, clientHeight - 2 * GAP) - clientHeight / 2);
+    this.window.scrollLeft = this.#left(wide) + middle(place, 0, wide, clientWidth - 2 * GAP) - clientWidth / 2;
   }
 
   /** @param {number} by Pages. */
@@ -177,16 +199,19 @@ export class PageScroller {
 
   #resized() {
     if (this.window.clientWidth === 0 || this.#parts.length === 0) return;
-    const whole = this.#fit === "page" && this.#landed >= 0; // nobody has scrolled since
+    const still = this.#landed >= 0; // nobody has scrolled since
     this.#keeping({ x: this.window.clientWidth / 2, y: GAP }, () => this.#refit());
-    if (whole) this.goTo(this.#current);
+    if (still && this.#fit === "page") this.goTo(this.#current);
+    else if (still && this.#fit === "read" && this.#opened) this.reveal(this.#current, this.#opened);
   }
 
-  #refit() {
-    const { width = 1, height = 1 } = this.#parts[this.#current] ?? {};
-    const wide = (this.window.clientWidth - 2 * GAP) / width;
-    const high = (this.window.clientHeight - 2 * GAP) / height;
+  /** @param {number} [index] The page that the size is for. */
+  #refit(index = this.#current) {
+    const { width = 1, height = 1 } = this.#parts[index] ?? {};
+    const seen = { width: this.window.clientWidth - 2 * GAP, height: this.window.clientHeight - 2 * GAP };
+    const [wide, high] = [seen.width / width, seen.height / height];
     if (this.#fit === "free" || wide <= 0 || high <= 0) this.#setScale(this.#scale);
+    else if (this.#fit === "read") this.#setScale(openingScale({ width, height }, seen, this.#opened), 0);
     else this.#setScale(this.#fit === "width" ? wide : Math.min(wide, high), 0);
   }
 

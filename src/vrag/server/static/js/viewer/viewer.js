@@ -10,6 +10,7 @@ import { attempt } from "../overlays.js";
 import { CitedPlaces, marksOn, numbersByItem } from "./cited-places.js";
 import { FindBar } from "./find.js";
 import { clipElement, markPassage, passageElement } from "./media.js";
+import { openingPlace } from "./opening-size.js";
 import { PageField } from "./page-field.js";
 import { Panel } from "./panel.js";
 import { PageScroller } from "./scroller.js";
@@ -74,7 +75,7 @@ class Viewer {
     this.field = new PageField({ turn: (by) => this.#turn(by), go: (index) => this.#jump(index) });
     this.percent = h("button", { type: "button", class: "quiet viewer-percent", title: "Natural size", on: { click: () => this.scroller.to(1) } });
     this.wide = h("button", { type: "button", class: "quiet viewer-fit", "aria-pressed": "false", text: "Width", title: "Fit the width", on: { click: () => this.scroller.fit("width") } });
-    this.whole = h("button", { type: "button", class: "quiet viewer-fit", "aria-pressed": "true", text: "Page", title: "Fit the page (0)", on: { click: () => this.scroller.fit("page") } });
+    this.whole = h("button", { type: "button", class: "quiet viewer-fit", "aria-pressed": "false", text: "Page", title: "Fit the page (0)", on: { click: () => this.scroller.fit("page") } });
     this.sizes = h("div", { class: "viewer-sizes", role: "group", "aria-label": "Size" }, iconButton("minus", "Smaller (-)", { on: { click: () => this.scroller.smaller() } }), this.percent, iconButton("plus", "Larger (+)", { on: { click: () => this.scroller.larger() } }), this.wide, this.whole);
     this.finder = iconButton("search", "Find in the document (f)", { id: "viewer-find-open", "aria-keyshortcuts": "f Control+F", on: { click: () => this.#openFind() } });
     this.cited = new CitedPlaces({ go: (place) => this.#go(place), changed: () => this.#drawMarks() });
@@ -165,8 +166,9 @@ class Viewer {
     if (index < 0 || this.#document.known || this.#document.parts[0]?.id !== info.id) return;
     this.#setDocument({ id: record.id, name: info.document_name, parts: record.items, known: true });
     if (isPage(record.items[index])) {
-      this.scroller.show(record.items, info.document_name, index);
-      this.#reveal(index, this.#place.item === info.id ? this.#place : undefined); // another one may be on its way
+      const place = this.#place.item === info.id ? this.#place : undefined; // another one may be on its way
+      this.scroller.show(record.items, info.document_name, index, placeIn(place));
+      this.#reveal(index, place);
     }
     this.#moved(index);
   }
@@ -197,7 +199,7 @@ class Viewer {
     this.#announce(part);
     if (isPage(part)) {
       this.#showPages();
-      if (this.scroller.page(index)?.part !== part) this.scroller.show(this.#document.parts, this.#document.name, index);
+      if (this.scroller.page(index)?.part !== part) this.scroller.show(this.#document.parts, this.#document.name, index, placeIn(place));
       this.#reveal(index, place);
       return;
     }
@@ -218,13 +220,12 @@ class Viewer {
 
   /** Goes to a page with the rectangle that matters in sight. @param {number} index @param {Place} [place] */
   #reveal(index, place) {
-    const boxes = place?.boxes ?? [];
-    const box = (boxes[place?.flash ?? 0] ?? boxes[0])?.box;
-    if (box) this.scroller.reveal(index, box);
+    const opened = placeIn(place);
+    if (opened) this.scroller.open(index, opened);
     else this.scroller.goTo(index);
     this.#moved(index);
     this.#drawMarks();
-    if (box) this.scroller.flash(index);
+    if (opened) this.scroller.flash(index);
   }
 
   #showPages() {
@@ -337,7 +338,7 @@ class Viewer {
     const { matches } = await this.find.matchesOf(item);
     if (asked !== this.#asked) return;
     const box = matches[within]?.boxes[0];
-    if (box) this.scroller.reveal(index, box);
+    if (box) this.scroller.reveal(index, { outer: box, words: null, high: 0 });
     else this.scroller.goTo(index);
     this.#moved(index);
     this.#drawMatches();
@@ -437,6 +438,11 @@ class Viewer {
 /** @param {any} info Of an item. @returns {Part} */
 function partOf({ id, kind, page, width, height, clip }) {
   return { id, kind, ordinal: page, width, height, start: clip?.start, end: clip?.end };
+}
+
+/** What a page is opened for. @param {Place} [place] */
+function placeIn(place) {
+  return openingPlace(place?.boxes ?? [], place?.flash);
 }
 
 /** True if a part is shown among the pages. @param {Part} part */

@@ -1,0 +1,101 @@
+"""What is read of an answer: its formulas, its evidence on paper, and the place in the viewer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from browsing import NARROW, PASSENGERS, WIDE, check_page_shown, until
+from hosting import SEARCH
+from playwright.sync_api import expect
+
+from vrag.corpus.formats.pdfium import Pdf
+
+if TYPE_CHECKING:
+    from browsing import Desk, Opener
+    from numpy.typing import NDArray
+
+FORMULAS = r"""The loss is $L = \frac{1}{n}\sum_i \boldsymbol{x}_i^2$, costs $5 and $7, and \(\fbox{a}\):
+
+$$
+\int_0^1 x\,dx = \frac{1}{2}
+$$
+
+Wrong is $\frac{1$ and $\href{https://example.invalid}{x}$, $\includegraphics{x.png}$, $\def\a{\a\a}\a$."""
+TYPED = (
+    r"$\frac{1$",
+    r"$\href{https://example.invalid}{x}$",
+    r"$\includegraphics{x.png}$",
+    r"$\def\a{\a\a}\a$",
+)
+PLACE = """() => {
+  const sides = (element) => {
+    const {top, bottom, left, right} = element.getBoundingClientRect();
+    return [left, top, right, bottom];
+  };
+  const leaf = document.querySelector("#viewer .leaf[data-current]");
+  return [".viewer-window", ".box-mark[data-here]", ".box-answer[data-here]"]
+    .map((one) => sides(one.startsWith(".viewer") ? document.querySelector(one) : leaf.querySelector(one)));
+}"""
+
+
+def test_formulas_are_set_and_what_is_none_stays_as_typed(desk: Desk, visit: Opener) -> None:
+    plain = desk.run("What is the fare?", SEARCH, "<think>.</think><answer>It is $5, **not** $7.</answer>")
+    run = desk.run("What is the loss?", SEARCH, f"<think>.</think><answer>{FORMULAS}</answer>")
+    page = visit(desk.address).page
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"{desk.address}/#/runs/{plain}")
+    expect(page.locator(".answer-text strong")).to_have_text("not")
+    page.wait_for_load_state("networkidle")
+    assert [url for url in requests if "vendor" in url] == []
+    page.evaluate(f"location.hash = '#/runs/{run}'")
+    expect(page.locator(".answer-text .katex")).to_have_count(3)
+    assert [url for url in requests if url.endswith("vendor/katex/katex.min.js")] != []
+    text = page.locator(".answer-text").inner_text()
+    assert "costs $5 and $7, and" in " ".join(text.split())
+    for typed in TYPED:
+        assert typed in text
+    assert page.locator(".answer-text :is(img, [href*=invalid])").count() == 0
+    until(page, "document.fonts.check('16px KaTeX_Main')")
+
+
+def test_paper_shows_rectangle_and_words_without_backgrounds(desk: Desk, visit: Opener) -> None:
+    page = visit(f"{desk.address}/#/runs/{desk.run(PASSENGERS)}").page
+    expect(page.locator(".evidence-card .box-mark")).to_be_visible()
+    until(page, "[...document.querySelectorAll('.evidence-card img')].every((image) => image.complete)")
+    printed = _printed(page.pdf())
+    frame = _where(printed, (217, 119, 6))
+    top, bottom, left, right = (frame[0].min(), frame[0].max(), frame[1].min(), frame[1].max())
+    assert right - left > printed.shape[1] / 4
+    inside = printed[top + 8 : bottom - 8, left + 8 : right - 8]
+    assert (inside.max(axis=2) < 110).mean() > 0.01  # the words of the table
+
+
+@pytest.mark.parametrize("window", [WIDE, NARROW])
+def test_the_viewer_opens_where_words_can_be_read(desk: Desk, visit: Opener, window: dict[str, int]) -> None:
+    page = visit(f"{desk.address}/#/runs/{desk.run(PASSENGERS)}", viewport=window).page
+    page.locator(".evidence-button").first.click()
+    check_page_shown(page)
+    seen, place, words = page.evaluate(PLACE)
+    assert words[3] - words[1] > 7.4  # of figures, without the blank above and below
+    assert seen[0] < words[0] < words[2] < seen[2]
+    assert seen[1] < words[1] < words[3] < seen[3]
+    middle = (seen[1] + seen[3]) / 2
+    assert place[1] < middle < place[3]
+    if window is WIDE:
+        assert seen[0] <= place[0] < place[2] <= seen[2]
+
+
+def _printed(pdf: bytes) -> NDArray[np.uint8]:
+    """The first page on paper, shape (height, width, 3)."""
+    return np.asarray(Pdf(pdf).page(1).render(1.5).convert("RGB"))
+
+
+def _where(
+    picture: NDArray[np.uint8], color: tuple[int, int, int]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of pixels of a colour."""
+    rows, columns = np.nonzero(np.abs(picture.astype(int) - color).max(axis=2) < 24)
+    return rows, columns
