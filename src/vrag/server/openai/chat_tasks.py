@@ -40,7 +40,7 @@ _SPEAKER = re.compile(r"(?im)^(?:\|\|>)?(user|human|assistant|ai|response|system
 _RETRIEVED_PROMPT = re.compile(r"\s*### Task:\s*Respond to the user query using the provided context")
 _USERS = frozenset({"user", "human"})
 _AFTER_PROMPT = re.compile(r"Conversation:|\n\s*\n")
-_SEPARATOR = re.compile(r"\n+-{9,}\n+")
+_SEPARATOR = re.compile(r"\n-{9,}\n")
 """Between the messages of a conversation that names no speakers."""
 _NEUTRAL_FACE = "🙂"
 _LANGUAGES = {Language.ENGLISH: "English", Language.GERMAN: "German", Language.CHINESE: "Chinese"}
@@ -148,7 +148,7 @@ def read_conversation(text: str) -> list[tuple[str, str]]:
         return messages
     first, *parts = _SPEAKER.split(text)
     if not parts:
-        return [("user", _SEPARATOR.split(first.strip())[0])]
+        return [("user", _SEPARATOR.split(first.strip())[0].strip())]
     return [(parts[at].lower(), parts[at + 1].strip().strip('"')) for at in range(0, len(parts), 2)]
 
 

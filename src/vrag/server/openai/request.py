@@ -311,9 +311,8 @@ def ignored_names(
     """Return the names of what a request has and nothing is done with, such as `temperature`."""
     names = [name for name, value in (request.model_extra or {}).items() if value is not None]
     names += ["tools"] if request.tools and not (form and form.function) else []
-    names += [
-        f"messages of {role}" for role in dict.fromkeys(turn.role for turn in turns if _is_ignored(turn))
-    ]
+    roles = dict.fromkeys("tool" if turn.tool_calls else turn.role for turn in turns if _is_ignored(turn))
+    names += [f"messages of {role}" for role in roles]
     shown = [re.sub(r"[^\w. -]", "?", name[:_MAX_NAME_CHARS]) for name in names[:_MAX_NAMES]]
     return sorted(shown) + (["…"] if len(names) > _MAX_NAMES else [])
 
