@@ -39,7 +39,6 @@ _TOOLS_PROMPT = re.compile(r"\s*Available Tools: .*\bchoose and return the corre
 _SPEAKER = re.compile(r"(?im)^(?:\|\|>)?(user|human|assistant|ai|response|system|title)\s*:")
 _RETRIEVED_PROMPT = re.compile(r"\s*### Task:\s*Respond to the user query using the provided context")
 _USERS = frozenset({"user", "human"})
-_AFTER_PROMPT = re.compile(r"Conversation:|\n\s*\n")
 _SEPARATOR = re.compile(r"\n-{9,}\n")
 """Between the messages of a conversation that names no speakers."""
 _NEUTRAL_FACE = "🙂"
@@ -59,6 +58,11 @@ class ChatTask:
     draft: str = ""
     """The beginning of a question that is to be completed."""
     as_json: bool = False
+
+    @property
+    def needs_suggestions(self) -> bool:
+        """True if the answer is chosen among questions that the documents answer."""
+        return self.kind in {"follow_ups", "text"}
 
     def answer(self, suggestions: Sequence[str]) -> dict[str, Any]:
         """Return the fields of the answer; `suggestions` are questions that the documents answer."""
@@ -100,6 +104,8 @@ def find_task(instructions: str, messages: Sequence[str]) -> ChatTask | None:
     `instructions` are its system messages, `messages` those of the user.
     """
     last = messages[-1] if messages else instructions
+    if _RETRIEVED_PROMPT.match(last):
+        return None
     before, found, history = last.partition("<chat_history>")
     if found and last.lstrip().startswith("### Task:") and (key := _KEYS.search(before)):
         history, _, after = history.rpartition("</chat_history>")
@@ -131,11 +137,11 @@ def _task(kind: str, turns: Sequence[tuple[str, str]], draft: str = "", *, as_js
 
 def _quoted_conversation(prompt: str) -> str:
     """Return the conversation that stands in a prompt: in a fence, or behind its first paragraph."""
-    _, opened, fenced = prompt.partition("```")
-    if opened:
-        return fenced.rpartition("```")[0]
-    found = _AFTER_PROMPT.search(prompt)
-    return prompt[found.end() :] if found else ""
+    _, found, fenced = prompt.partition("Here's the conversation")
+    if found:
+        return fenced.partition("```")[2].rpartition("```")[0]
+    paragraph = re.search(r"\n\s*\n", prompt)
+    return prompt[paragraph.end() :] if paragraph else ""
 
 
 def read_conversation(text: str) -> list[tuple[str, str]]:

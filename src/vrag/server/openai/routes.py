@@ -147,7 +147,9 @@ class RequestAnswerer:
             return error_response(invalid)
 
     async def _answer_task(self, read: _ReadRequest, task: ChatTask) -> Response:
-        suggestions = await self.manager.in_thread(lambda: self.suggest(read.request.vrag.collection))
+        suggestions: Sequence[str] = ()
+        if task.needs_suggestions:
+            suggestions = await self.manager.in_thread(lambda: self.suggest(read.request.vrag.collection))
         answer, writer = (
             answer_task(task, read.form, suggestions),
             _writer(read.request, secrets.token_hex(12)),
