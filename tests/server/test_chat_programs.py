@@ -135,8 +135,7 @@ class TestRecognition:
             "Provide a title for chapter 3.",
             "Available Tools: which are there?",
             "How many passengers?\n<chat_history>",
-            "### Task:\nRespond to the user query using the provided context\n"
-            '<context>{ "title": 1 } <chat_history></chat_history></context>\nHow many?',
+            '### Task:\nRespond to the user query using the provided context { "title": 1 } <chat_history>',
         ],
     )
     def test_a_question_about_documents_is_none(self, question: str) -> None:

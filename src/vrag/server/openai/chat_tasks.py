@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from vrag.reading.suggested_questions import Language, find_language
 from vrag.reading.text_layout import STOP_WORDS
-from vrag.server.openai.answer_format import AnswerFormat, to_json
+from vrag.server.openai.answer_format import JsonForm, to_json
 
 MAX_TITLE_CHARS = 60
 MAX_TAGS, MAX_FOLLOW_UPS = 3, 3
@@ -90,7 +90,7 @@ class ChatTask:
                 value = list[str]()
         return value
 
-    def write(self, fields: Mapping[str, Any], form: AnswerFormat | None) -> str:
+    def write(self, fields: Mapping[str, Any], form: JsonForm | None) -> str:
         """Write the answer as the request wants it. Raises `UnfitError` if it does not fit the schema."""
         if form is not None and form.schema is not None:
             return form.fill(fields, self.kind)
@@ -104,10 +104,9 @@ def find_task(instructions: str, messages: Sequence[str]) -> ChatTask | None:
     `instructions` are its system messages, `messages` those of the user.
     """
     last = messages[-1] if messages else instructions
-    if _RETRIEVED_PROMPT.match(last):
-        return None
     before, found, history = last.partition("<chat_history>")
-    if found and last.lstrip().startswith("### Task:") and (key := _KEYS.search(before)):
+    is_template = found and last.lstrip().startswith("### Task:") and not _RETRIEVED_PROMPT.match(last)
+    if is_template and (key := _KEYS.search(before)):
         history, _, after = history.rpartition("</chat_history>")
         draft = after.rpartition("<text>")[2].partition("</text>")[0]
         return _task(key[1], read_conversation(history), draft, as_json=True)
