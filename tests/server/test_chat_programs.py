@@ -120,7 +120,8 @@ def test_follow_up_questions_are_those_that_the_documents_answer(
     monkeypatch.setattr(CollectionService, "questions", questions)
     service = Service(answering, Served(registry, Lines()))
     with serving(answering.searcher, None, service=service) as address:
-        done: Any = client_of(address).chat.completions.create(**allowed(follow_ups))
+        create: Any = client_of(address).chat.completions.create
+        done = create(**allowed(follow_ups))
     assert json.loads(done.choices[0].message.content or "") == {"follow_ups": ["What is the fare?"]}
     assert asked == [*registry.names]
 
