@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.server.openai.answer_format import AnswerFormat, UnfitError, read_format
+from vrag.server.openai.answer_format import JsonForm, UnfitError, read_format
 from vrag.server.openai.errors import InvalidRequest
 
 TEXT: Any = {"type": "string"}
@@ -27,7 +27,7 @@ PLACE, NULL = fields(file=TEXT, page={"type": "integer"}), {"type": "null"}
 
 
 def fill(schema: dict[str, Any], answer: str | None = "48,200", function: str = "") -> Any:  # noqa: ANN401 - JSON
-    form = AnswerFormat(schema, function, "response_format")
+    form = JsonForm(schema, function, "response_format")
     form.check()
     return json.loads(form.fill({"answer": answer, "sources": [SOURCE]}, "answer"))
 
@@ -125,7 +125,7 @@ class TestReading:
     def test_both_interfaces_write_a_format_their_way(self) -> None:
         nested = read_format({"type": "json_schema", "json_schema": FORMAT}, None, None, "response_format")
         flat = read_format({"type": "json_schema", **FORMAT}, None, None, "response_format")
-        assert nested == flat == AnswerFormat(FORMAT["schema"])
+        assert nested == flat == JsonForm(FORMAT["schema"])
 
     @pytest.mark.parametrize("choice", [None, "auto", "none", {"type": "allowed_tools", "mode": "auto"}])
     def test_tools_that_need_not_be_called_change_nothing(self, choice: object) -> None:
@@ -146,7 +146,7 @@ class TestReading:
     ) -> None:
         tools = [{"type": "function", **tool["function"]} for tool in TOOLS] if flat else TOOLS
         form = read_format(None, tools, choice, "response_format")
-        assert form == AnswerFormat(fields(answer=TEXT), "respond", "tool_choice")
+        assert form == JsonForm(fields(answer=TEXT), "respond", "tool_choice")
 
     @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "other"}}])
     def test_a_function_that_is_not_there_cannot_be_called(self, choice: object) -> None:

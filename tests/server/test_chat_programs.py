@@ -120,7 +120,8 @@ def test_follow_up_questions_are_those_that_the_documents_answer(
     monkeypatch.setattr(CollectionService, "questions", questions)
     service = Service(answering, Served(registry, Lines()))
     with serving(answering.searcher, None, service=service) as address:
-        done: Any = client_of(address).chat.completions.create(**allowed(follow_ups))
+        create: Any = client_of(address).chat.completions.create
+        done = create(**allowed(follow_ups))
     assert json.loads(done.choices[0].message.content or "") == {"follow_ups": ["What is the fare?"]}
     assert asked == [*registry.names]
 
@@ -135,6 +136,7 @@ class TestRecognition:
             "Provide a title for chapter 3.",
             "Available Tools: which are there?",
             "How many passengers?\n<chat_history>",
+            '### Task:\nRespond to the user query using the provided context { "title": 1 } <chat_history>',
         ],
     )
     def test_a_question_about_documents_is_none(self, question: str) -> None:
@@ -156,6 +158,12 @@ class TestRecognition:
     def test_a_question_of_several_lines_is_one(self) -> None:
         turns = read_conversation("USER: One\ntwo\nASSISTANT: Three: 3\nUSER: Four")
         assert turns == [("user", "One\ntwo"), ("assistant", "Three: 3"), ("user", "Four")]
+
+    def test_code_in_an_answer_is_not_the_conversation(self) -> None:
+        prompt = "Provide a concise, 5-word-or-less title for the conversation.\n\nConversation:\n"
+        task = find_task("", [f"{prompt}User: How many?\nAI: ```\nx = 1\n```"])
+        assert task is not None
+        assert task.questions == ("How many?",)
 
     def test_passages_of_a_program_are_left_out_of_the_question(self) -> None:
         head = "### Task:\nRespond to the user query using the provided context, …\n<context>\nA\n</context>"

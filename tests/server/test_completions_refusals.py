@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from service_harness import Doors, doors, scripted
 
 from vrag.server.openai.errors import InvalidRequest
-from vrag.server.openai.request import CompletionRequest, read_question
+from vrag.server.openai.request import CompletionRequest, ignored_names, read_question
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -109,7 +109,10 @@ class TestRefusals:
         assert response.status_code == 415
         assert "Content-Type: application/json" in response.json()["error"]["message"]
 
-    def test_fields_that_mean_nothing_here_are_ignored(self, client: openai.OpenAI) -> None:
+    def test_fields_that_mean_nothing_here_are_ignored_and_named_in_one_line(
+        self, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "vrag.server.openai")
         done = client.chat.completions.create(
             model="vrag",
             messages=QUESTION,
@@ -122,10 +125,25 @@ class TestRefusals:
             seed=1,
             n=1,
             response_format={"type": "text"},
+            tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}],
             tool_choice="auto",
-            extra_body={"reasoning": {"effort": "high"}, "chat_template_kwargs": {}},
+            extra_body={
+                "reasoning": {"effort": "high"},
+                "functions": [{"name": "f"}],
+                "a\nb": 1,
+                "none": None,
+            },
         )
         assert (done.choices[0].message.content or "").startswith("48,200")
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "vrag.server.openai"]
+        named = "a?b, functions, max_completion_tokens, max_tokens, reasoning, seed, stop, temperature, tools"
+        assert line == f"/v1/chat/completions: ignored: {named}, top_p, user"
+
+    def test_the_log_names_a_few_ignored_fields(self) -> None:
+        body: Any = {"model": "vrag", "messages": QUESTION, **{f"x{number:03}": 1 for number in range(1000)}}
+        request = CompletionRequest.model_validate(body)
+        names = ignored_names(request, request.turns, None)
+        assert (len(names), names[0], names[-1]) == (21, "x000", "…")
 
     def test_unknown_paths_and_methods_answer_in_the_same_shape(self, served: Doors) -> None:
         for method, path, status in (("POST", "/v1/embeddings", 404), ("PUT", "/v1/models", 405)):

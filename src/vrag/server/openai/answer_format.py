@@ -46,7 +46,7 @@ class UnfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerFormat:
+class JsonForm:
     """A form other than text."""
 
     schema: Mapping[str, Any] | None = None
@@ -243,7 +243,7 @@ def _names(value: object) -> set[str]:
     return {str(name) for name in _list(value)}
 
 
-def read_format(wanted: object, tools: object, choice: object, param: str) -> AnswerFormat | None:
+def read_format(wanted: object, tools: object, choice: object, param: str) -> JsonForm | None:
     """Return the form that a request asks for by its format, tools and tool choice; None for text.
 
     Both of OpenAI's interfaces are read: one has the parts of a tool or format in an object of their own.
@@ -258,18 +258,18 @@ def read_format(wanted: object, tools: object, choice: object, param: str) -> An
         case "text":
             return None
         case "json_object":
-            return AnswerFormat(None, "", param)
+            return JsonForm(None, "", param)
         case "json_schema" if isinstance(fields.get("schema"), dict):
-            return AnswerFormat(fields["schema"], "", param)
+            return JsonForm(fields["schema"], "", param)
         case _:
             hint = "Its type is text, json_object, or json_schema with a schema."
             raise InvalidRequest("This format of an answer is not supported.", hint, param=param)
 
 
-def _called_function(tools: Sequence[Mapping[str, Any]], name: object) -> AnswerFormat:
+def _called_function(tools: Sequence[Mapping[str, Any]], name: object) -> JsonForm:
     """Return the form of the named function, or of the first one that can take an answer."""
     found = [
-        AnswerFormat(_object(tool.get("parameters")), tool["name"], "tool_choice")
+        JsonForm(_object(tool.get("parameters")), tool["name"], "tool_choice")
         for tool in tools
         if isinstance(tool.get("name"), str) and name in (None, tool["name"])
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vrag.agent.runs.run_result import RunResult
 from vrag.render.text_format import one_line
 from vrag.render.verdicts import claim_lines
-from vrag.server.openai.answer_format import SOURCE_FIELDS, AnswerFormat, UnfitError
+from vrag.server.openai.answer_format import SOURCE_FIELDS, JsonForm, UnfitError
 from vrag.server.openai.chat_tasks import ChatTask
 from vrag.server.openai.draft_content import DraftContent
 from vrag.server.openai.errors import InvalidRequest
@@ -71,7 +71,7 @@ class StartedAnswer:
     run: str
     url: str
     """Address of the run on this server's page."""
-    form: AnswerFormat | None
+    form: JsonForm | None
     """The form of the answer; None for text."""
 
     def finish(self, outline: RunResult, sent: str = "") -> FinishedAnswer:
@@ -100,31 +100,24 @@ class StartedAnswer:
         )
 
     async def follow(self, runs: UserRuns) -> PieceStream:
-        """Yield the answer of the run as it comes; JSON comes whole, in the finished answer.
-
-        Closed before the run has ended, it stops the run: nobody else waits for it.
-        """
+        """Yield the answer of the run as it comes; JSON comes whole, in the finished answer."""
         outline: RunResult | None = None
         reasoning, draft = Reasoning(), DraftContent()
-        try:
-            async with aclosing(with_beats(runs.follow(self.run))) as events:
-                async for event in events:
-                    if event is None:
-                        yield None
-                        continue
-                    outline = RunResult.of([event]) if outline is None else outline.plus(event)
-                    content = draft.add(event) if self.form is None else ""
-                    if any(piece := StreamedPiece(reasoning.add(event), content)):
-                        yield piece
-            if outline is None:
-                raise broken_off()
-            yield self.finish(outline, draft.sent)
-        finally:
-            if outline is None or outline.end is None:
-                await runs.stop(self.run)
+        async with aclosing(with_beats(runs.follow(self.run))) as events:
+            async for event in events:
+                if event is None:
+                    yield None
+                    continue
+                outline = RunResult.of([event]) if outline is None else outline.plus(event)
+                content = draft.add(event) if self.form is None else ""
+                if any(piece := StreamedPiece(reasoning.add(event), content)):
+                    yield piece
+        if outline is None:
+            raise broken_off()
+        yield self.finish(outline, draft.sent)
 
 
-def _write_json(form: AnswerFormat, outline: RunResult, reply: CompletionReply) -> tuple[str, str]:
+def _write_json(form: JsonForm, outline: RunResult, reply: CompletionReply) -> tuple[str, str]:
     """Return an answer as JSON, and why it cannot be written so; one of them is empty."""
     fields = {
         "answer": outline.answer,
@@ -145,7 +138,7 @@ def _write_json(form: AnswerFormat, outline: RunResult, reply: CompletionReply) 
         return "", f"{reason} It is: {one_line(reply.answer)}"
 
 
-def answer_task(task: ChatTask, form: AnswerFormat | None, suggestions: Sequence[str]) -> FinishedAnswer:
+def answer_task(task: ChatTask, form: JsonForm | None, suggestions: Sequence[str]) -> FinishedAnswer:
     """Answer a side question. Raises `InvalidRequest` if the form that is asked for has no place for it."""
     try:
         text = task.write(task.answer(suggestions), form)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from vrag.reading.suggested_questions import Language, find_language
 from vrag.reading.text_layout import STOP_WORDS
-from vrag.server.openai.answer_format import AnswerFormat, to_json
+from vrag.server.openai.answer_format import JsonForm, to_json
 
 MAX_TITLE_CHARS = 60
 MAX_TAGS, MAX_FOLLOW_UPS = 3, 3
@@ -39,8 +39,7 @@ _TOOLS_PROMPT = re.compile(r"\s*Available Tools: .*\bchoose and return the corre
 _SPEAKER = re.compile(r"(?im)^(?:\|\|>)?(user|human|assistant|ai|response|system|title)\s*:")
 _RETRIEVED_PROMPT = re.compile(r"\s*### Task:\s*Respond to the user query using the provided context")
 _USERS = frozenset({"user", "human"})
-_AFTER_PROMPT = re.compile(r"Conversation:|\n\s*\n")
-_SEPARATOR = re.compile(r"\n+-{9,}\n+")
+_SEPARATOR = re.compile(r"\n-{9,}\n")
 """Between the messages of a conversation that names no speakers."""
 _NEUTRAL_FACE = "🙂"
 _LANGUAGES = {Language.ENGLISH: "English", Language.GERMAN: "German", Language.CHINESE: "Chinese"}
@@ -59,6 +58,11 @@ class ChatTask:
     draft: str = ""
     """The beginning of a question that is to be completed."""
     as_json: bool = False
+
+    @property
+    def needs_suggestions(self) -> bool:
+        """True if the answer is chosen among questions that the documents answer."""
+        return self.kind in {"follow_ups", "text"}
 
     def answer(self, suggestions: Sequence[str]) -> dict[str, Any]:
         """Return the fields of the answer; `suggestions` are questions that the documents answer."""
@@ -86,7 +90,7 @@ class ChatTask:
                 value = list[str]()
         return value
 
-    def write(self, fields: Mapping[str, Any], form: AnswerFormat | None) -> str:
+    def write(self, fields: Mapping[str, Any], form: JsonForm | None) -> str:
         """Write the answer as the request wants it. Raises `UnfitError` if it does not fit the schema."""
         if form is not None and form.schema is not None:
             return form.fill(fields, self.kind)
@@ -101,7 +105,8 @@ def find_task(instructions: str, messages: Sequence[str]) -> ChatTask | None:
     """
     last = messages[-1] if messages else instructions
     before, found, history = last.partition("<chat_history>")
-    if found and last.lstrip().startswith("### Task:") and (key := _KEYS.search(before)):
+    is_template = found and last.lstrip().startswith("### Task:") and not _RETRIEVED_PROMPT.match(last)
+    if is_template and (key := _KEYS.search(before)):
         history, _, after = history.rpartition("</chat_history>")
         draft = after.rpartition("<text>")[2].partition("</text>")[0]
         return _task(key[1], read_conversation(history), draft, as_json=True)
@@ -131,11 +136,11 @@ def _task(kind: str, turns: Sequence[tuple[str, str]], draft: str = "", *, as_js
 
 def _quoted_conversation(prompt: str) -> str:
     """Return the conversation that stands in a prompt: in a fence, or behind its first paragraph."""
-    _, opened, fenced = prompt.partition("```")
-    if opened:
-        return fenced.rpartition("```")[0]
-    found = _AFTER_PROMPT.search(prompt)
-    return prompt[found.end() :] if found else ""
+    _, found, fenced = prompt.partition("Here's the conversation")
+    if found:
+        return fenced.partition("```")[2].rpartition("```")[0]
+    paragraph = re.search(r"\n\s*\n", prompt)
+    return prompt[paragraph.end() :] if paragraph else ""
 
 
 def read_conversation(text: str) -> list[tuple[str, str]]:
@@ -148,7 +153,7 @@ def read_conversation(text: str) -> list[tuple[str, str]]:
         return messages
     first, *parts = _SPEAKER.split(text)
     if not parts:
-        return [("user", _SEPARATOR.split(first.strip())[0])]
+        return [("user", _SEPARATOR.split(first.strip())[0].strip())]
     return [(parts[at].lower(), parts[at + 1].strip().strip('"')) for at in range(0, len(parts), 2)]
 
 

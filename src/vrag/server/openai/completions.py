@@ -29,7 +29,7 @@ class CalledFunction(FrozenModel):
     arguments: str
 
 
-class ToolCall(FrozenModel):
+class FunctionToolCall(FrozenModel):
     """An answer in the arguments of a function that the request demands."""
 
     index: Literal[0] = 0
@@ -44,7 +44,7 @@ class CompletionMessage(FrozenModel):
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: str | None = Field(default=None, description="Why there is no answer in the form asked for.")
-    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_calls: tuple[FunctionToolCall, ...] | None = None
     annotations: tuple[Annotation, ...]
     reasoning_content: str = Field(description="Thoughts and steps, as in a stream.")
     vrag: VragPart | None = Field(description="Null for a side question of a chat program, such as a title.")
@@ -77,7 +77,7 @@ class ChunkDelta(FrozenModel):
     content: str = ""
     reasoning_content: str = ""
     refusal: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[FunctionToolCall, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     vrag: VragPart | None = None
 
@@ -168,11 +168,11 @@ class CompletionWriter:
             frames.append(_frame(self._chunk().model_copy(update={"usage": answer.usage})))
         return frames
 
-    def _tool_calls(self, answer: FinishedAnswer) -> tuple[ToolCall, ...]:
+    def _tool_calls(self, answer: FinishedAnswer) -> tuple[FunctionToolCall, ...]:
         if not answer.function or answer.refusal:
             return ()
         called = CalledFunction(name=answer.function, arguments=answer.arguments)
-        return (ToolCall(id=f"call_{self.id}", function=called),)
+        return (FunctionToolCall(id=f"call_{self.id}", function=called),)
 
     def _delta(self, finish: Finish | None = None, **fields: Any) -> bytes:  # noqa: ANN401 - of `ChunkDelta`
         return _frame(self._chunk(ChunkChoice(delta=ChunkDelta(**fields), finish_reason=finish)))

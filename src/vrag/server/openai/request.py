@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from vrag.agent.question import PreviousTurn
 from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
 from vrag.server.http.errors import FrozenModel, fault_message, located_fault
-from vrag.server.openai.answer_format import AnswerFormat, read_format
+from vrag.server.openai.answer_format import JsonForm, read_format
 from vrag.server.openai.chat_tasks import ChatTask, find_task, own_words
 from vrag.server.openai.errors import InvalidRequest
 from vrag.server.openai.reply import plain_answer
@@ -130,7 +130,7 @@ class CompletionRequest(ClientRequest):
         )
 
     @property
-    def form(self) -> AnswerFormat | None:
+    def form(self) -> JsonForm | None:
         """The form of the answer; None for text. Raises `InvalidRequest` if it is not known."""
         return read_format(self.response_format, self.tools, self.tool_choice, "response_format")
 
@@ -186,7 +186,7 @@ class ResponseRequest(ClientRequest):
             raise InvalidRequest("References to items are not supported.", hint, param="input")
 
     @property
-    def form(self) -> AnswerFormat | None:
+    def form(self) -> JsonForm | None:
         """The form of the answer; None for text. Raises `InvalidRequest` if it is not known."""
         wanted = self.text.format if self.text else None
         return read_format(wanted, self.tools, self.tool_choice, "text.format")
@@ -305,15 +305,12 @@ def read_question(request: ClientRequest, turns: Sequence[RequestTurn], offer: C
     return ChatQuestion(run, _history(earlier))
 
 
-def ignored_names(
-    request: ClientRequest, turns: Sequence[RequestTurn], form: AnswerFormat | None
-) -> list[str]:
+def ignored_names(request: ClientRequest, turns: Sequence[RequestTurn], form: JsonForm | None) -> list[str]:
     """Return the names of what a request has and nothing is done with, such as `temperature`."""
     names = [name for name, value in (request.model_extra or {}).items() if value is not None]
     names += ["tools"] if request.tools and not (form and form.function) else []
-    names += [
-        f"messages of {role}" for role in dict.fromkeys(turn.role for turn in turns if _is_ignored(turn))
-    ]
+    roles = dict.fromkeys("tool" if turn.tool_calls else turn.role for turn in turns if _is_ignored(turn))
+    names += [f"messages of {role}" for role in roles]
     shown = [re.sub(r"[^\w. -]", "?", name[:_MAX_NAME_CHARS]) for name in names[:_MAX_NAMES]]
     return sorted(shown) + (["…"] if len(names) > _MAX_NAMES else [])
 

@@ -8,9 +8,10 @@ import math
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 from fastapi import APIRouter, Path, Request
@@ -24,7 +25,7 @@ from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.background import wait_for_client
 from vrag.server.http.errors import Refusal, Responses, json_body, responses
-from vrag.server.openai.answer_format import AnswerFormat
+from vrag.server.openai.answer_format import JsonForm
 from vrag.server.openai.answers import FinishedAnswer, PieceStream, StartedAnswer, answer_task
 from vrag.server.openai.chat_tasks import ChatTask
 from vrag.server.openai.completions import Completion, CompletionWriter
@@ -121,7 +122,7 @@ class _ReadRequest(NamedTuple):
 
     request: AnyRequest
     subject: ChatQuestion | ChatTask
-    form: AnswerFormat | None
+    form: JsonForm | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +148,16 @@ class RequestAnswerer:
             return error_response(invalid)
 
     async def _answer_task(self, read: _ReadRequest, task: ChatTask) -> Response:
-        suggestions = await self.manager.in_thread(lambda: self.suggest(read.request.vrag.collection))
-        answer, writer = (
-            answer_task(task, read.form, suggestions),
-            _writer(read.request, secrets.token_hex(12)),
-        )
+        suggestions: Sequence[str] = ()
+        if task.needs_suggestions:
+            suggestions = await self.manager.in_thread(lambda: self.suggest(read.request.vrag.collection))
+        answer = answer_task(task, read.form, suggestions)
+        writer = _writer(read.request, secrets.token_hex(12))
 
         async def pieces() -> PieceStream:
             yield answer
 
-        return _stream(writer, pieces()) if read.request.stream else _whole(writer, answer)
+        return FrameStream(writer.frames(pieces())) if read.request.stream else _whole(writer, answer)
 
     async def _answer_question(
         self, request: Request, read: _ReadRequest, question: ChatQuestion
@@ -171,7 +172,9 @@ class RequestAnswerer:
         answer = StartedAnswer(summary.id, f"{request.base_url}#/runs/{summary.id}", read.form)
         writer = _writer(read.request, summary.id)
         if read.request.stream:
-            return _stream(writer, answer.follow(runs))
+            return FrameStream(
+                writer.frames(answer.follow(runs)), partial(_stop_unfinished, runs, summary.id)
+            )
         return await _wait_for_answer(runs, answer, writer, request)
 
 
@@ -240,21 +243,33 @@ async def _wait_for_answer(
         return error_response(refusal, {"x-should-retry": "false"})
 
 
-def _stream(writer: AnswerWriter, pieces: PieceStream) -> Response:
-    return FrameStream(writer.frames(pieces))
+async def _stop_unfinished(runs: UserRuns, run: str) -> None:
+    """Stop a run that has not ended: nobody else waits for it."""
+    if run in runs.manager.live:
+        await runs.stop(run)
+
+
+async def _do_nothing() -> None:
+    return
 
 
 class FrameStream(StreamingResponse):
-    """A streamed response; its frames are closed with it, however it ends."""
+    """A streamed response; its frames are closed with it, however it ends, and then `on_end` is awaited."""
 
-    def __init__(self, frames: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], on_end: Callable[[], Awaitable[None]] = _do_nothing
+    ) -> None:
         super().__init__(frames, 200, STREAM_HEADERS, "text/event-stream")
         self._frames = frames
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, until it ends or the client leaves."""
-        async with aclosing(self._frames):
-            await super().__call__(scope, receive, send)
+        try:
+            async with aclosing(self._frames):
+                await super().__call__(scope, receive, send)
+        finally:
+            await self._on_end()
 
 
 def _answers(model: type[BaseModel]) -> Responses:
