@@ -76,11 +76,11 @@ def report(
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Ask several questions and write one document: each answer with pictures and sources.
+    """Ask several questions and write one document with sources.
 
-    Sources are numbered across the whole document. Questions without an answer and failed questions are
-    listed with the reason. The pictures of a Markdown file are in a folder next to it. After Ctrl-C the
-    report is written with the answers so far.
+    Each answer has its pictures. Sources are numbered across the whole document. Questions without an answer
+    and failed questions are listed with the reason. The pictures of a Markdown file are in a folder next to
+    it. After Ctrl-C the report is written with the answers so far.
 
     With --pdf, --annotations and --pictures the evidence of all answers is written too, to the folder
     NAME_evidence next to the report. Citation 2.1 is the first one of the second question.
