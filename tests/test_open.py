@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
+import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +26,8 @@ from vrag.agent.events import AnswerGiven
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_store import RunState
 from vrag.errors import CollectionError, CorpusError, SettingsError
-from vrag.factory import agents
+from vrag.factory import agents, progress
+from vrag.factory.session import MAX_AGENTS
 from vrag.geometry import Space, View, look_alike
 from vrag.index import build
 
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
 
 CITY = "# Ferries\n\nThe single fare for a kayak is 12 crowns.\n"
+shown_in_notebook = methodcaller("_repr_html_")
 ISLAND = "# Islands\n\nThe lighthouse of Vardo was built in 1903.\n"
 
 
@@ -261,7 +270,7 @@ def test_a_collection_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     [{"collektion": "x"}, {"agent": "nobody"}, {"max_steps": "many"}, {"base_url": "http://localhost:9"}],
 )
 def test_a_wrong_setting_is_an_error_before_anything_is_indexed(
-    settings: dict[str, str], docs: Path, tmp_path: Path
+    settings: dict[str, Any], docs: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingsError):
         vrag.open(docs, **{"collection": str(tmp_path / "collection"), **settings})
@@ -286,3 +295,115 @@ def test_importing_the_package_loads_no_session() -> None:
     code = f"import sys, vrag; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestOneQuestion:
+    """`ask` with another model, another agent or some of the documents."""
+
+    QUESTION = "What is the single fare for a kayak?"
+
+    @pytest.fixture
+    def both(self, docs: Path, tmp_path: Path) -> vrag.Session:
+        """A session of two documents."""
+        (docs / "vardo.md").write_text(ISLAND)
+        return vrag.open(docs, collection=tmp_path / "collection")
+
+    def test_another_agent_and_another_model_answer_one_question(self, session: vrag.Session) -> None:
+        other = session.ask(self.QUESTION, agent="vimrag")
+        refused = session.ask(self.QUESTION, model="m" if session.settings.base_url else "lmstudio:m")
+        first = session.ask(self.QUESTION)
+        assert (other.started.settings.agent, first.started.settings.agent) == ("vimrag", "vrag")
+        assert refused.answer is None
+        assert "Connection refused: no server listens at http://localhost:1234/v1." in str(refused.failure)
+        assert session.settings.model == ""
+
+    def test_only_the_documents_that_are_named_are_looked_at(self, both: vrag.Session, docs: Path) -> None:
+        by_name = both.ask(self.QUESTION, documents="vardo.md")
+        by_path = both.ask(self.QUESTION, documents=[docs / "ferries.md"])
+        (document,) = (document for document in both.documents if document.name == "ferries.md")
+        by_itself = asyncio.run(both.aask(self.QUESTION, documents=[document]))
+        assert by_name.answer is None
+        assert by_path.answer == by_itself.answer == both.ask(self.QUESTION).answer
+        events = list(both.stream(self.QUESTION, documents=document.id))
+        assert isinstance(events[-1], AnswerGiven)
+
+    @pytest.mark.parametrize("unknown", ["nowhere.md", ["vardo.md", "nowhere.md"]])
+    def test_an_unknown_document_is_an_error(self, both: vrag.Session, unknown: Any) -> None:  # noqa: ANN401
+        with pytest.raises(CollectionError, match=r"nowhere\.md is not in the collection"):
+            both.ask(self.QUESTION, documents=unknown)
+
+    def test_an_unknown_agent_is_an_error(self, session: vrag.Session) -> None:
+        with pytest.raises(SettingsError, match="'agent'"):
+            session.ask(self.QUESTION, agent="nobody")
+
+    def test_few_agents_are_kept(self, session: vrag.Session) -> None:
+        for number in range(MAX_AGENTS + 2):
+            session.scope = frozenset({str(number)})
+            session.ask(self.QUESTION)
+        assert len(session._agents) == MAX_AGENTS  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_session_and_a_result_are_represented_in_a_few_lines(session: vrag.Session) -> None:
+    result = session.ask("What is the single fare for a kayak?")
+    assert len(repr(session)) < 300
+    assert "1 documents" in repr(session)
+    assert repr(session).endswith("agent vrag, offline")
+    lines = repr(result).splitlines()
+    assert lines[0] == "RunResult('What is the single fare for a kayak?')"
+    assert "12 crowns" in lines[1]
+    assert lines[2] == "  [1] ferries.md, passage 1"
+    assert len(lines) <= 6
+
+
+def test_a_result_shows_the_picture_of_the_place_in_a_notebook(tmp_path: Path) -> None:
+    (tmp_path / "report.pdf").write_bytes(report())
+    session = vrag.open(tmp_path / "report.pdf", collection=tmp_path / "collection")
+    document = session.documents[0]
+    piece = Evidence(
+        item=f"{document.id[:16]}-1", document="report.pdf", document_id=document.id, page=1,
+        kind=vrag.ItemKind.PAGE, box=(0.1, 0.2, 0.6, 0.3),
+    )  # fmt: skip
+    result = replace(session.ask("What?"), evidence=(piece,), cited=1)
+    shown = str(shown_in_notebook(result))
+    (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', shown)
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert picture.width > picture.height, "the surroundings of the rectangle, not the whole page"
+    assert len(picture.getcolors(picture.width * picture.height) or []) > 1
+    shutil.rmtree(tmp_path / "collection" / "items")
+    assert "data:image" not in str(shown_in_notebook(result)), "a picture that is gone is left out"
+
+
+def test_progress_is_shown_on_a_terminal_and_in_a_notebook_only(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vrag.open(docs, collection=tmp_path / "quiet")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    vrag.open(docs, collection=tmp_path / "terminal")
+    assert "1/1 files" in capsys.readouterr().err
+    vrag.open(docs, collection=tmp_path / "unwanted", show_progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_shows_one_line_that_ends_with_what_was_indexed(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bundle: dict[str, str], **_: object) -> None:
+            shown.append(bundle["text/plain"])
+
+    def display(bundle: dict[str, str], **_: object) -> Handle:
+        shown.append(bundle["text/plain"])
+        return Handle()
+
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "NOTEBOOK_SECONDS", 0.0)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    vrag.open(docs, collection=tmp_path / "collection")
+    assert shown[0].startswith("Indexing: ")
+    assert shown[-1] == "Indexed: 1 files, 1 items."
+    shown.clear()
+    vrag.open(docs, collection=tmp_path / "collection")
+    assert shown == [], "nothing is new"

@@ -20,6 +20,7 @@ from typing import Any
 from typer.main import get_command
 
 from vrag.cli.root import create_app as create_command_line
+from vrag.cli.terminal.help import HELP_ALL
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
@@ -36,8 +37,9 @@ COMMANDS, HTTP, SETTINGS = DOCS / "reference" / "cli.md", DOCS / "reference" / "
 GENERATED = "<!-- Written by tools/make_reference.py: change the program, then run `make reference`. -->"
 END = "<!-- End of what tools/make_reference.py writes. -->"
 COMMANDS_INTRODUCTION = """\
-Every command has `--help` (`-h`). `vrag --version` prints the version. The variables that are named as
-defaults are [settings](../settings.md): they can also stand in a settings file.
+Every command has `--help` (`-h`). Where that lists the common options only, `--help-all` lists all of them.
+`vrag --version` prints the version. The variables that are named as defaults are
+[settings](../settings.md): they can also stand in a settings file.
 
 """
 HTTP_INTRODUCTION = """\
@@ -127,7 +129,7 @@ def describe_command(name: str, command: Any, level: int) -> Iterator[str]:  # n
     options = [
         parameter
         for parameter in command.params
-        if parameter not in arguments and not parameter.hidden and parameter.name != "help"
+        if parameter not in arguments and not parameter.hidden and parameter.name not in {"help", HELP_ALL}
     ]
     for panel in dict.fromkeys(parameter.rich_help_panel for parameter in options):
         of_panel = [parameter for parameter in options if parameter.rich_help_panel == panel]

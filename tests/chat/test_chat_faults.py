@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -105,21 +106,29 @@ def test_tries_are_bounded_and_then_the_last_failure_is_told() -> None:
 
 
 def test_pauses_are_drawn_below_a_bound_that_doubles() -> None:
-    chat = OpenAIChat(
-        "http://127.0.0.1:9/v1", "m", retries=ChatRetries(times=4, first_pause=0.05, longest_pause=0.15)
-    )
+    retries = ChatRetries(times=4, first_pause=0.05, longest_pause=0.15)
     seen: list[float] = []
 
-    async def fail() -> None:
-        async with aclosing(chat):
+    async def fail(address: str) -> None:
+        async with aclosing(OpenAIChat(address, "scripted", retries=retries)) as chat:
             async for part in chat.stream(ASK):
                 assert isinstance(part, ChatRetry)
                 seen.append(part.seconds)
 
-    with pytest.raises(ModelError, match="cannot be reached"):
-        asyncio.run(fail())
+    with ChatServer([Refuse(500, "busy")]) as server, pytest.raises(ModelError, match="busy"):
+        asyncio.run(fail(server.url))
     assert all(0 <= pause <= bound for pause, bound in zip(seen, (0.05, 0.1, 0.15, 0.15), strict=True))
     assert len(set(seen)) == 4
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_refused_connection_is_told_at_once_with_its_reason_first(host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    chat = OpenAIChat(f"{host}:{port}/v1", "m", retries=ChatRetries(times=4, first_pause=30))
+    error = error_of(chat)
+    assert error.message == f"Connection refused: no server listens at http://{host}:{port}/v1."
+    assert error.hint == "Is it running?"
 
 
 @pytest.mark.parametrize("header", ["Retry-After", "retry-after-ms"])
@@ -487,7 +496,7 @@ def test_a_line_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
     [
         "http://user:secret@localhost/v1",
         "http://user@localhost/v1",
-        "localhost:8002/v1",
+        "example.org/v1",
         "ftp://localhost/v1",
         "http:///v1",
         "http://localhost:99999/v1",

@@ -75,7 +75,7 @@ def test_commands_for_everybody_come_first() -> None:
 
 def test_a_common_option_that_a_command_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="modle"):
-        common_options("modle")(lambda model: model)  # pyright: ignore[reportUnknownLambdaType]
+        common_options("modle")(help_of)
 
 
 @pytest.mark.parametrize(

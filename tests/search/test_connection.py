@@ -143,14 +143,22 @@ def test_repetitions_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(slept)) == 4
 
 
-def test_a_server_that_does_not_run_is_said_so_with_the_command() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", ""])
+def test_a_server_that_does_not_run_is_said_so_at_once_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", slept.append)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with (
-        SearchClient(f"http://127.0.0.1:{port}", retries=1, backoff=0.01) as client,
-        pytest.raises(ServerError, match="vrag serve --only search"),
+        SearchClient(f"{host}:{port}", retries=3) as client,
+        pytest.raises(ServerError, match="vrag serve --only search") as caught,
     ):
         client.search([Query("a")], 3)
+    address = f"http://{host or '127.0.0.1'}:{port}"
+    assert caught.value.message == f"Connection refused: no server listens at {address}."
+    assert slept == []
 
 
 def test_a_server_that_says_nothing_is_given_up_and_not_asked_again() -> None:

@@ -52,9 +52,10 @@ def demo(
     ),
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Try vrag on sample documents: a report, slides, a scan, a picture, a guide in Chinese.
+    """Try vrag on sample documents.
 
-    Serves a web page to ask questions on, until Ctrl-C. With a question, prints the answer instead; with
+    They are a report, slides, a scan, a picture and a guide in Chinese. Serves a web page to ask questions
+    on, until Ctrl-C. With a question, prints the answer instead; with
     --copy-to, copies the documents to FOLDER/documents and questions about them to FOLDER/questions.json.
     Without a model everything runs on this machine: no key, no network.
 

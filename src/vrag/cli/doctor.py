@@ -35,7 +35,9 @@ def doctor(
     seconds: float = typer.Option(60.0, min=1.0, help="Time limit of each check and each reply, in seconds."),
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Check the installation, the collection, the search server and the model; say how to fix problems.
+    """Check the installation, the collection and the model.
+
+    The search server is checked too, if there is one. Each problem comes with a way to fix it.
 
     The exit status is 1 if a check failed. Keys are read from the environment: VRAG_MODEL_KEY for the model,
     VRAG_SEARCH_KEY for the search server.

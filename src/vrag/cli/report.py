@@ -19,7 +19,7 @@ from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.session import open_for_asking, read_run
 from vrag.cli.terminal import files
-from vrag.cli.terminal.console import add_location, echo, err, plain, print_json, warn
+from vrag.cli.terminal.console import add_location, echo, echo_stop, err, plain, print_json, warn
 from vrag.cli.terminal.files import STDOUT, parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
@@ -76,11 +76,11 @@ def report(
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Ask several questions and write one document: each answer with pictures and sources.
+    """Ask several questions and write one document with sources.
 
-    Sources are numbered across the whole document. Questions without an answer and failed questions are
-    listed with the reason. The pictures of a Markdown file are in a folder next to it. After Ctrl-C the
-    report is written with the answers so far.
+    Each answer has its pictures. Sources are numbered across the whole document. Questions without an answer
+    and failed questions are listed with the reason. The pictures of a Markdown file are in a folder next to
+    it. After Ctrl-C the report is written with the answers so far.
 
     With --pdf, --annotations and --pictures the evidence of all answers is written too, to the folder
     NAME_evidence next to the report. Citation 2.1 is the first one of the second question.
@@ -129,7 +129,7 @@ def report(
             hint = add_location(f"The answers are kept: vrag report {runs} --out …", settings.settings)
             raise RunError(error.message, hint) from error
     elif done.stopped:
-        warn("Stopped before the first question was finished. No report was written.")
+        echo_stop("No question was finished, and no report was written.")
     if done.error is not None:
         raise done.error
     if not done.runs and not done.stopped:

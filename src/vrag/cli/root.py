@@ -176,7 +176,7 @@ def _run_command(app: typer.Typer) -> int:
 
 def describe_usage_error(error: Any) -> VragError:  # noqa: ANN401 - the type of Typer is private
     """Return an error of use in the form of all errors: what is wrong, and which help says more."""
-    message = error.format_message().removeprefix("Invalid value: ").removeprefix("Value error, ")
+    message = error.format_message().removeprefix("Invalid value: ").replace("Value error, ", "", 1)
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vrag"
     usage = " ".join(context.get_usage().split()).removeprefix("Usage: ") if context else "vrag COMMAND"

@@ -50,9 +50,7 @@ COLUMNS = ("run", "ended", "question", "answer")
 META_COLUMNS = ("user", "via", "title", "pinned", "shared")
 """Further fields of the JSON list; the table has the title in place of the question."""
 
-app = typer.Typer(
-    help="List, show, replay, export, rename, delete and purge recorded runs.", no_args_is_help=True
-)
+app = typer.Typer(help="List, show, export and delete recorded questions.", no_args_is_help=True)
 
 RunArgument = Annotated[
     str, typer.Argument(help="Id of a run, or the beginning of one; `last` for the newest.")

@@ -68,7 +68,7 @@ def tables(
     dpi: opt.DpiOption = None,
     workers: opt.WorkersOption = None,
 ) -> None:
-    """Print the tables of a document, without a model and without a collection.
+    """Print the tables of a document, without a model.
 
     Tables are found from ruling lines and from words in aligned columns, in PDF files, office documents,
     scans and screenshots. JSON holds every cell with its row, column, spans and box; HTML keeps spans;

@@ -368,7 +368,7 @@ class Session:
 
         if self.unread_paths:
             return count_unread_under(self.collection, self.unread_paths)
-        return None if self.scope else count_unread(self.collections.values())
+        return None if self.scope is not None else count_unread(self.collections.values())
 
 
 def run_store(
