@@ -180,7 +180,7 @@ class ReferenceAgents:
 
     def current(self) -> Agent:
         """Return the agent. Raises `VragError` if it cannot be opened."""
-        family = open_family(self._settings)
+        family = open_family(self._settings, quiet=True)
         if self._opened is None or self._opened[0] != family:
             self._opened = family, open_agent(self._settings, self._client, family=family)
         return self._opened[1]

@@ -18,7 +18,7 @@ from vrag.agent.methods import METHODS, build_method
 from vrag.agent.suggestions import ModelSuggester, QuestionSuggester, ReaderSuggester
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
-from vrag.factory.families import ModelFamily, open_family
+from vrag.factory.families import FamilySource, ModelFamily, open_family
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.models import (
     chat_options,
@@ -59,13 +59,14 @@ def open_agent(
     Raises `SettingsError` if the settings contradict each other, `ActionError` if a custom tool cannot be
     loaded, and `ModelError` or `MissingExtra` if the checkpoint of a local model cannot be opened.
     """
-    family = family or open_family(settings)
+    family = family or open_family(settings, quiet=True)
     profile = _with_last_turn(settings, family.profile)
     environment = open_environment(settings, searcher, profile, documents, collection)
     agent = agent_of(settings, environment, open_policy(settings, environment))
     unworded = _missing_instruction(settings, family.profile)
-    if unworded:
-        log.warning("%s", unworded)
+    in_doubt = family.notice if family.source is FamilySource.NOTHING else ""
+    for notice in filter(None, (in_doubt, unworded)):
+        log.warning("%s", notice)
     return replace(agent, notices=tuple(filter(None, (family.notice, unworded))))
 
 

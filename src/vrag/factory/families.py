@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from cachetools import LRUCache
+
 from vrag.factory.models import chat_options, open_chat, open_local_model
 from vrag.model_profiles import (
     PROFILES,
@@ -91,17 +93,18 @@ class _Detected:
     """Seconds of the monotonic clock."""
 
 
-_detected: dict[tuple[str, str], _Detected] = {}
+_detected: LRUCache[tuple[str, str], _Detected] = LRUCache(1024)
 """Families of served models, by address and model."""
 _locks: dict[tuple[str, str], threading.Lock] = {}
 """Locks by address and model: a server that hangs does not block others."""
 _registry = threading.Lock()
-"""Guards `_locks`; never held during a call over the network."""
+"""Guards `_locks` and `_detected`; never held during a call over the network."""
 
 
 def forget_families() -> None:
     """Forget the families determined in this process; measurements stay in the cache folder."""
-    _detected.clear()
+    with _registry:
+        _detected.clear()
 
 
 def open_family(
@@ -192,7 +195,8 @@ class _FamilyRequest:
         with _registry:
             lock = _locks.setdefault(subject, threading.Lock())
         with lock:
-            kept = _detected.get(subject)
+            with _registry:
+                kept = _detected.get(subject)
             decided = kept is not None and kept.family.source is not FamilySource.NOTHING
             if kept and (decided or kept.attempt == attempt) and time.monotonic() - kept.time < KEPT_SECONDS:
                 return kept.family
@@ -204,7 +208,8 @@ class _FamilyRequest:
             family = family_by_report(settings.model, identity)
             family = family or self._without_report(identity, silent=report is None)
             if report is not None:
-                _detected[subject] = _Detected(family, attempt, time.monotonic())
+                with _registry:
+                    _detected[subject] = _Detected(family, attempt, time.monotonic())
             return family
 
     def _without_report(self, identity: ModelIdentity, *, silent: bool) -> ModelFamily:
@@ -295,7 +300,8 @@ def keep_measurement(settings: Settings, answers: Sequence[ProbeAnswer]) -> None
     report = _run(ask_identity(address, model, settings.key("model_key"), IDENTITY_SECONDS))
     subject = probe_subject(settings, report or ModelIdentity())
     ProbeCache.of_user().write(subject, result_of(answers))
-    _detected.pop((address, model), None)
+    with _registry:
+        _detected.pop((address, model), None)
 
 
 def _cost(unknown: str, settings: Settings) -> str:
