@@ -154,5 +154,5 @@ def as_sentence(reason: str) -> str:
     ('The box is empty.', 'fares.pdf is empty.')
     """
     word = reason.split(maxsplit=1)[0] if reason.strip() else ""
-    is_word = word.rstrip(",:;").isalpha() and word.islower()
+    is_word = word.rstrip(",:;.").isalpha() and word.islower()
     return f"{reason[:1].upper() if is_word else reason[:1]}{reason[1:].rstrip('.')}."

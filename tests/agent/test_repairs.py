@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import answers, enlarges, environment, events_of, memorizes, note, of, searches
@@ -22,6 +22,7 @@ from vrag.agent.events import (
     ModelCalled,
     SearchRequested,
     StopReason,
+    event_from_json,
 )
 from vrag.agent.memory.memory_graph import Graph, NodeKind
 from vrag.agent.methods.baselines import Rag, React
@@ -32,8 +33,13 @@ from vrag.agent.replies.known_nodes import KnownNodes
 from vrag.agent.replies.reply_text import plain_answer, unquoted
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.replies.tool_calls import AnswerNode, CropNode, SearchNode, ToolNode, render_call
+from vrag.agent.runs.replay import differences, replay
 from vrag.agent.runs.run_result import RunResult
-from vrag.testing import ScriptedPolicy
+from vrag.agent.runs.run_store import RunStore, StoredRun
+from vrag.testing import ScriptedPolicy, tiny_corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KNOWN = KnownNodes(("root", "a"), ())
 OTHERS = frozenset({"next_page"})
@@ -406,6 +412,28 @@ def test_events_name_nodes_in_the_words_of_the_model() -> None:
     assert [event.node for event in of(MemoryUpdated, events)] == [title]
     assert {item.node for item in end_of(events).evidence} == {title}
     assert (end_of(events).text, end_of(events).unsupported) == ("It rose.", ())
+
+
+def record(store: RunStore, method: Vimrag, *replies: str) -> StoredRun:
+    agent = Agent(ScriptedPolicy(replies), environment(), method)
+    with store.record() as recording:
+        for event in agent.record("How many?", recording):
+            assert event.run_id == recording.id
+    return store.read("last")
+
+
+@pytest.mark.parametrize("own_ids", [True, False])
+def test_runs_are_replayed_with_the_ids_that_they_were_recorded_with(tmp_path: Path, own_ids: bool) -> None:
+    script = (TITLED, memorizes(note("Picture 1", 5)), answers("Ferry passengers, 2023?"))
+    run = record(RunStore(tmp_path), Vimrag(own_ids=own_ids), *script)
+    title = "Ferry passengers, 2023?" if own_ids else "Ferry_passengers_2023"
+    assert [event.node for event in of(SearchRequested, run.events)] == [title]
+    started = run.events[0].model_dump(mode="json")
+    if not own_ids:  # as earlier versions wrote it
+        del started["settings"]["own_ids"]
+    events = (event_from_json(json.dumps(started)), *run.events[1:])
+    stored = StoredRun(run.id, run.directory, events)
+    assert differences(events, list(replay(stored, tiny_corpus()))) == []
 
 
 def test_a_crop_finds_its_picture_where_one_node_alone_has_it() -> None:

@@ -111,6 +111,7 @@ def test_a_marker_that_is_a_word_becomes_the_name_of_what_it_cites(
         ("[9] shows that it rose.", "… shows that it rose.", [(1, ("9",))]),
         ("[9] It rose.", "It rose.", [(0, ("9",))]),
         ("See [1] and [9] too.", "See <1> too.", [(7, ("1",)), (7, ("9",))]),
+        ("It fell [1]. See [9] too.", "It fell. See … too.", [(7, ("1",)), (14, ("9",))]),
         ("It rose [7, 8].", "It rose.", [(7, ("7", "8"))]),
         ("It rose [fares_2024].", "It rose.", [(7, ("fares_2024",))]),
         ("It rose [1; fares_2024] fast.", "It rose fast.", [(7, ("1", "fares_2024"))]),

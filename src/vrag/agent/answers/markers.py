@@ -175,7 +175,7 @@ class MarkerReading:
             case _Use.NOUN:
                 words = dict.fromkeys(filter(None, map(self.describe, references)))
                 is_next = bool(self.markers) and self.markers[-1].at == self.length
-                if words or not is_next:
+                if words or not (is_next and before.strip(" \t").lower() in JOINTS):
                     self._add(before + (" and ".join(words) or OMITTED))
                 self.markers.append(ModelMarker(self.length, references))
             case _Use.LEADING:
