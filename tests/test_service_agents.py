@@ -183,7 +183,7 @@ def test_documents_have_to_be_there(place: Path) -> None:
     assert served.agent(AgentSelection(documents=frozenset({known.id}))).environment.options.documents == {
         known.id
     }
-    with pytest.raises(SettingsError, match="1 of the 2 documents do not exist"):
+    with pytest.raises(SettingsError, match="1 of the 2 chosen documents do not exist"):
         served.agent(AgentSelection(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
 
 
@@ -206,7 +206,7 @@ def test_documents_of_a_collection_that_is_deleted_meanwhile_are_said_to_be_gone
         return read(table, *arguments, **options)
 
     monkeypatch.setattr(Table, "read", drop_first)
-    with pytest.raises(SettingsError, match="documents do not exist"):
+    with pytest.raises(SettingsError, match=r"documents? do(es)? not exist"):
         served.agent(AgentSelection(documents=frozenset({gone.id, kept.id}), collection=asked))
 
 

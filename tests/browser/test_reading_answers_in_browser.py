@@ -88,6 +88,24 @@ def test_the_viewer_opens_where_words_can_be_read(desk: Desk, visit: Opener, win
         assert seen[0] <= place[0] < place[2] <= seen[2]
 
 
+def test_an_answer_offers_questions_to_go_on_with_and_its_own_to_be_changed(
+    desk: Desk, visit: Opener
+) -> None:
+    page = visit(f"{desk.address}/#/runs/{desk.run(PASSENGERS)}").page
+    offered = page.locator(".next-questions button")
+    expect(offered.first).to_be_visible()
+    texts = offered.all_inner_texts()
+    assert 1 <= len(texts) <= 3
+    assert PASSENGERS not in texts
+    offered.first.click()
+    expect(page.locator("#ask-box")).to_have_value(texts[0])
+    page.get_by_role("button", name="Change the question and ask again").click()
+    expect(page.locator("#ask-box")).to_have_value(PASSENGERS)
+    page.locator("#ask-box").fill(PASSENGERS.replace("2024", "2023"))
+    page.locator("#ask-box").press("Enter")
+    expect(page.locator(".answer-text").nth(1)).to_contain_text("86,040")
+
+
 def _printed(pdf: bytes) -> NDArray[np.uint8]:
     """The first page on paper, shape (height, width, 3)."""
     return np.asarray(Pdf(pdf).page(1).render(1.5).convert("RGB"))

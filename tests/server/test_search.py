@@ -130,7 +130,7 @@ class TestOlderShape:
         ({"queries": None}, "queries: Input should be a valid string or a valid array."),
         ({"queries": 5}, "queries: Input should be a valid string or a valid array."),
         ({"queries": "a", "search_corpus": 5}, "search_corpus: Input should be a valid string or a valid a"),
-        ({"queries": "a", "top_k": 0}, "top_k: Input should be greater than or equal to 1."),
+        ({"queries": "a", "top_k": 0}, "top_k: It must be at least 1."),
         ({"queries": "a", "top_k": 10**9}, "top_k:"),
         ({"queries": "a", "top_k": -1}, "top_k:"),
         ({"queries": "a", "top_k": "3"}, "top_k:"),

@@ -176,10 +176,12 @@ class Agents:
     def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
         unknown = ids - self.registry.known_documents(ids, collection)
         if self.registry.open_collections and unknown:
-            raise SettingsError(
-                f"{len(unknown)} of the {len(ids)} documents do not exist.",
-                "Reload the list of documents.",
+            some = (
+                f"{len(unknown)} of the {len(ids)} chosen documents do"
+                if len(ids) > 1
+                else "The chosen document does"
             )
+            raise SettingsError(f"{some} not exist.", "Reload the list of documents.")
 
 
 def model_servers(settings: Settings) -> ModelServers:

@@ -127,3 +127,10 @@ test("no text takes long", () => {
     assert.ok(performance.now() - began < 10_000, part);
   }
 });
+
+test("questions to go on with are three at most, and none that was asked", async () => {
+  const { chooseNext } = await import("./js/run/next-questions.js");
+  const found = ["What was the income in 2024?", "How many cars are listed for Fulmar?", "What was the income in 2024", "What is the length of Fulmar?", "赫塞尔港的首班是几点？", "What is the fare?"].map((text) => ({ text, document: "", name: "" }));
+  assert.deepEqual(chooseNext(found, ["How many cars are listed for Fulmar in all?"]).map(({ text }) => text), ["What was the income in 2024?", "What is the length of Fulmar?", "赫塞尔港的首班是几点？"]);
+  assert.deepEqual(chooseNext([], ["x"]), []);
+});

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fileName } from "./js/api.js";
+import { fileName, inWordsOfPage } from "./js/api.js";
 import { describeOptions, followChosenModel, followUpOptions, selectOptions, storedOptions, storeOptions } from "./js/run-options.js";
 import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";
@@ -178,4 +178,16 @@ test("sizes, file names, kinds of files and progress in words", () => {
   assert.equal(statusText({ ...upload, state: "sending", done: 1024, total: 2048 }), "Sending: 1.0 KB of 2.0 KB");
   assert.equal(statusText({ ...upload, total: null }), "Opening the file");
   assert.equal(statusText({ ...upload, state: "waiting", place: 3 }), "Uploaded. Number 3 in the queue");
+});
+
+test("a refusal names what is on the page, and no field of a request", () => {
+  const programs = "GET /openapi.json describes every route.";
+  const told = (detail, hint = programs) => inWordsOfPage(detail, hint).join(" ");
+  assert.equal(told("documents: It is empty."), "The chosen documents: it is empty. Change it, or load the page again.");
+  assert.equal(told("top_k: It must be at least 1.", "Hits per query at most."), "The number of hits: it must be at least 1. Change it, or load the page again.");
+  assert.equal(told("images[0]: It is not base64."), "The pictures: it is not base64. Change it, or load the page again.");
+  assert.equal(told("some_field: It is missing."), "Part of the request: it is missing. Change it, or load the page again.");
+  assert.equal(told("There is no such collection.", "Reload the list of documents."), "There is no such collection. Reload the list of documents.");
+  assert.equal(told("Only one thing: it is late.", "Wait."), "Only one thing: it is late. Wait.");
+  for (const detail of ["question: It is empty.", "x: Y.", "There is none."]) assert.doesNotMatch(told(detail), /openapi|GET|_/);
 });

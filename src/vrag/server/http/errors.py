@@ -74,6 +74,15 @@ _MESSAGES = {
     "model_attributes_type": "It is not a JSON object",
     "model_type": "It is not a JSON object",
     "dict_type": "It is not a JSON object",
+    "greater_than_equal": "It must be at least {ge}",
+    "less_than_equal": "It must be at most {le}",
+    "literal_error": "It must be {expected}",
+    "enum": "It must be {expected}",
+    "int_type": "It is not a whole number",
+    "int_parsing": "It is not a whole number",
+    "int_from_float": "It is not a whole number",
+    "bool_type": "It is not true or false",
+    "bool_parsing": "It is not true or false",
 }
 
 

@@ -51,7 +51,7 @@ export class Thread {
     this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, on: { click: () => this.#stop() } }, icon("stop"), "Stop");
     this.hint = h("p", { class: "escape-hint", role: "status" });
     this.next = new NextQuestions((text) => how.box.fill(text));
-    this.scroller = h("div", { class: "thread", tabindex: "-1", role: "region", "aria-label": "Conversation" }, this.list, this.next.element);
+    this.scroller = h("div", { class: "thread", tabindex: "-1", role: "region", "aria-label": "Conversation" }, this.list);
     this.foot = h("div", { class: "run-foot" }, h("div", { class: "foot-pills" }, this.latest, this.stopButton, this.hint), how.box.element);
     this.follower = new Follower(this.scroller, this.latest);
     this.element = h("div", { class: "view-run", id: "view" }, this.scroller, this.foot);
@@ -210,6 +210,7 @@ export class Thread {
     const last = turns.at(-1);
     const documents = last?.citedDocuments ?? [];
     const names = this.how.offer.collections.filter((/** @type {any} */ one) => one.documents > 0).map((/** @type {any} */ one) => one.name);
+    if (last && !last.steps.element.contains(this.next.element)) last.steps.element.append(this.next.element);
     const asked = turns.map((turn) => turn?.head.asked ?? "");
     const collections = last?.collection ? [last.collection] : names.slice(0, SOURCES);
     this.next.show(last && documents.length > 0 ? { run: last.id, documents: documents.slice(0, SOURCES), asked } : null, collections);
