@@ -2,8 +2,8 @@
 
 The page needs to know nothing of it: its addresses are relative. What has to name a path of the server whole
 (the OpenAPI document, links in exports and answers, Location headers) gets it from the option `root_path` or
-from the header X-Forwarded-Prefix of a trusted proxy. A proxy may pass the path on or take it away: what is no
-path of the server itself is looked up without it.
+from the header X-Forwarded-Prefix of a trusted proxy. A proxy may pass the path on or take it away: what is
+no path of the server itself is looked up without it.
 """
 
 from __future__ import annotations
