@@ -57,7 +57,17 @@ def free_port() -> int:
         return bound.getsockname()[1]
 
 
-def write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
+def read_nginx(below: str) -> str:
+    """Read the configuration that is shipped; for a server below a path, in the place of that for a site."""
+    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    if not below:
+        return text
+    start = text.index("    location / {")
+    location = (DEPLOY / "nginx-below-a-path.conf").read_text(encoding="utf-8")
+    return f"{text[:start]}{location}}}\n"
+
+
+def write_nginx(folder: Path, port: int, upstream: str, below: str = "") -> list[str]:
     """Write the configuration with a certificate of its own. Returns the arguments of nginx."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
@@ -65,7 +75,7 @@ def write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
          "-keyout", key, "-out", certificate, "-subj", f"/CN={NAME}"],
         check=True, capture_output=True,
     )  # fmt: skip
-    text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    text = read_nginx(below)
     for shipped, here in {
         "/etc/ssl/vrag.example.pem": str(certificate),
         "/etc/ssl/vrag.example.key": str(key),
@@ -86,13 +96,14 @@ def write_nginx(folder: Path, port: int, upstream: str) -> list[str]:
     return ["-p", str(folder), "-c", str(folder / "main.conf")]
 
 
-def write_caddyfile(folder: Path, port: int, upstream: str) -> list[str]:
+def write_caddyfile(folder: Path, port: int, upstream: str, below: str = "") -> list[str]:
     """Write the configuration with a certificate of Caddy's own authority. Returns the arguments of Caddy."""
     options = (
         f"{{\n admin off\n local_certs\n skip_install_trust\n auto_https disable_redirects\n"
         f" https_port {port}\n storage file_system {folder}\n}}\n"
     )
-    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    name = "Caddyfile-below-a-path" if below else "Caddyfile"
+    text = (DEPLOY / name).read_text(encoding="utf-8")
     assert "127.0.0.1:8000" in text
     path = folder / "Caddyfile"
     path.write_text(
@@ -102,16 +113,16 @@ def write_caddyfile(folder: Path, port: int, upstream: str) -> list[str]:
 
 
 @contextmanager
-def proxy(name: str, folder: Path, upstream: str) -> Generator[httpx.Client]:
-    """Start a proxy. Yields a client of it, without a token."""
+def proxy(name: str, folder: Path, upstream: str, below: str = "") -> Generator[httpx.Client]:
+    """Start a proxy. Yields a client of it, without a token; `below` is the path of the server."""
     port = free_port()
     write = write_nginx if name == "nginx" else write_caddyfile
-    command = [find_program(name), *write(folder, port, upstream)]
+    command = [find_program(name), *write(folder, port, upstream, below)]
     log = folder / "log"
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             with httpx.Client(
-                base_url=f"https://127.0.0.1:{port}", headers={"Host": NAME}, verify=False, timeout=60
+                base_url=f"https://127.0.0.1:{port}{below}", headers={"Host": NAME}, verify=False, timeout=60
             ) as client:
                 while not _responds(client):
                     assert process.poll() is None, log.read_text()
@@ -156,6 +167,46 @@ def test_the_page_and_its_cookie_come_through(proxied: tuple[httpx.Client, Paced
     assert is_secure(signed_in)
     forged = origin | {"X-Forwarded-Proto": "http", "X-Forwarded-For": "192.0.2.9"}
     assert is_secure(client.post("/session", json={"token": TOKEN}, headers=forged, extensions=SNI))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_below_a_path_page_session_events_and_links_come_through(name: str, tmp_path: Path) -> None:
+    find_program(name)
+    options = ServerOptions(
+        token=TOKEN, hosts=frozenset({NAME}), proxies=frozenset({"127.0.0.1"}), drain_seconds=1
+    )
+    policy = PacedPolicy()
+    policy.go.set()
+    with ExitStack() as stack:
+        service = Service(Scripted(tmp_path / "runs", policy), Nothing())
+        upstream = stack.enter_context(serving(options=options, service=service))
+        client = stack.enter_context(proxy(name, tmp_path, upstream, "/docs"))
+        page = client.get("/", extensions=SNI)
+        for file in re.findall(r'(?:src|href)="([^"#]+)"', page.text):
+            assert client.get(f"/{file}", extensions=SNI).status_code == 200, file
+        bare = str(client.base_url).rstrip("/")
+        assert client.get(bare, extensions=SNI).headers["location"].endswith("/docs/")
+        origin = {"Origin": f"https://{NAME}", "Sec-Fetch-Site": "same-origin"}
+        signed_in = client.post("/session", json={"token": TOKEN}, headers=origin, extensions=SNI)
+        assert signed_in.status_code == 204
+        assert is_secure(signed_in)
+        assert "path" not in signed_in.headers["set-cookie"].casefold()  # the browser takes that of the page
+        run = client.post("/runs", json={"question": "How many?"}, headers=BEARER, extensions=SNI)
+        assert run.headers["location"] == f"/docs/runs/{run.json()['id']}"
+        with client.stream(
+            "GET", f"/runs/{run.json()['id']}/events", headers=BEARER, extensions=SNI
+        ) as events:
+            assert "48,200" in "".join(events.iter_lines())
+        export = client.get(
+            f"/runs/{run.json()['id']}/export?format=markdown", headers=BEARER, extensions=SNI
+        )
+        assert f"https://{NAME}/docs/#/runs/" in export.text
+        document = client.get("/openapi.json", headers=BEARER, extensions=SNI).json()
+        assert document["servers"] == [{"url": "/docs"}]
+        assert "HTTP interface" in client.get("/docs", headers=BEARER, extensions=SNI).text
+        place = "/collections/x/documents/a%2Fb%20c.pdf"
+        missing = client.put(place, content=b"%PDF-", headers=BEARER, extensions=SNI)
+        assert missing.json()["detail"], missing.text  # the server's own refusal, and not the proxy's
 
 
 def test_a_client_that_is_no_proxy_gets_no_secure_cookie_by_a_header(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def check_all(client: httpx.Client, prefix: str, *, is_known: bool) -> None:
     with client.stream("GET", f"runs/{run}/events") as events:
         assert "48,200" in "".join(events.iter_lines())
     page_address = f"{client.base_url}#/runs/{run}" if is_known else f"/#/runs/{run}"
-    assert page_address in client.get(f"runs/{run}/export?format=md").text
+    assert page_address in client.get(f"runs/{run}/export?format=markdown").text
     assert client.post("search", json={"queries": ["ferry"], "top_k": 1}).status_code == 200
     assert [model["id"] for model in client.get("v1/models").json()["data"]] != []
     assert client.get("version/").status_code == 307
