@@ -19,7 +19,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from vrag.agent.runs.run_store import RunStore
-from vrag.cli.root import create_app
+from vrag.cli.root import COMMANDS, create_app
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -227,7 +227,8 @@ def test_loading_commands_loads_no_models_and_no_index_engine(command: str | Non
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
     listed: Any = get_command(create_app(""))
     loaded: Any = get_command(app)
-    assert list(listed.commands) == list(loaded.commands)
+    assert list(listed.commands) == list(COMMANDS)
+    assert listed.commands.keys() == loaded.commands.keys()
     for name, command in loaded.commands.items():
         assert listed.commands[name].help == command.help.partition("\n\n")[0]
 

@@ -17,7 +17,7 @@ def main() -> None:
     try:
         from vrag.cli.terminal.process import prepare_stops
 
-        prepare_stops()
+        prepare_stops(end_before_start)
         from vrag.cli.root import run  # slow import: Ctrl-C during it must be handled
 
         run()

@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from vrag.cli import end_before_start
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sys import UnraisableHookArgs
 
 DONE, FAILED, BUSY = 0, 1, 4
@@ -39,9 +38,14 @@ _reported = threading.Event()
 """Set once it was printed that the command was stopped."""
 
 
-def prepare_stops() -> None:
-    """Handle Ctrl-C and SIGTERM from now on; until `raise_interrupts`, they end the process at once."""
+def prepare_stops(early: Callable[[int, object], None]) -> None:
+    """Handle Ctrl-C and SIGTERM from now on; until `raise_interrupts`, they end the process at once.
+
+    `early` is the handler of Ctrl-C until now.
+    """
     handle_sigterm()
+    if signal.getsignal(signal.SIGINT) is early:
+        signal.signal(signal.SIGINT, stop_at_once)
     stop_at_once_on_interrupt()
     sys.unraisablehook = _handle_unraisable
 
@@ -90,7 +94,7 @@ def end_status(end: KeyboardInterrupt | SystemExit) -> str | int | None:
 def stop_at_once_on_interrupt() -> None:
     """Let Ctrl-C end the process at once from now on, as while Python shuts down."""
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) in {signal.default_int_handler, end_before_start}:
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop_at_once)
 
 
