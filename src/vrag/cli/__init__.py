@@ -1,8 +1,9 @@
 """The command line: one module or folder per command or group of commands."""
 
-import os
 import signal
 import sys
+
+from vrag.cli.terminal import end_before_start
 
 
 def main() -> None:
@@ -25,9 +26,3 @@ def main() -> None:
         from vrag.cli.terminal.process import end_status
 
         sys.exit(end_status(end))
-
-
-def end_before_start(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler
-    """End the process on Ctrl-C before anything is loaded that could end it in order."""
-    os.write(2, b"Stopped.\n")
-    os._exit(128 + number)
