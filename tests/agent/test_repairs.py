@@ -32,7 +32,7 @@ from vrag.agent.replies.call_parser import parse_call, read_call
 from vrag.agent.replies.known_nodes import KnownNodes
 from vrag.agent.replies.reply_text import plain_answer, unquoted
 from vrag.agent.replies.tag_repair import read_tags
-from vrag.agent.replies.tool_calls import AnswerNode, CropNode, SearchNode, ToolNode, render_call
+from vrag.agent.replies.tool_calls import AnswerNode, CropNode, Memorize, SearchNode, ToolNode, render_call
 from vrag.agent.runs.replay import differences, replay
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunStore, StoredRun
@@ -476,6 +476,35 @@ def test_without_repairs_unknown_parents_and_ids_given_twice_are_refused(repair:
             "There is no node 'nowhere'; the nodes are root, report.",
         ]
     )
+
+
+@given(
+    st.lists(
+        st.one_of(
+            ANY_NAME,
+            st.dictionaries(
+                st.sampled_from(["information_id", "id", "is_useful", "priority_score", "key_timestamp"]),
+                st.one_of(ANY_NAME, st.lists(ANY_NAME), st.booleans(), st.just("Picture 1")),
+            ),
+        )
+    )
+)
+def test_any_ratings_are_a_review_or_a_reason(notes: list[object]) -> None:
+    call = {"name": "summarize_and_memorize", "arguments": {"summarize": "s", "memorize": notes}}
+    known = KnownNodes(("root", "a"), ("Picture 1",))
+    action = read_call(f"<tool_call>{json.dumps(call)}</tool_call>", known).action
+    if isinstance(action, Invalid):
+        assert action.reason.startswith("In summarize_and_memorize, ")
+    else:
+        assert isinstance(action, Memorize)
+        assert {note.information for note in action.notes if not note.useful} <= {"Picture 1"}
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_the_thought_that_is_never_closed_ends_before_the_answer(last: bool) -> None:
+    said = "<think>It says so. <answer>48,200</answer>"
+    for turn in (read_tags(said, last=last), read_call(said, KNOWN, last=last)):
+        assert turn.thought == ("It says so." if last else "It says so. <answer>48,200</answer>")
 
 
 METHODS_AND_SEARCHES = [

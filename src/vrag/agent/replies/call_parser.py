@@ -22,6 +22,7 @@ from vrag.agent.replies.last_answer import (
     answer_calls,
     find_answer,
     spoken_in_last,
+    without_answer_in_thought,
 )
 from vrag.agent.replies.reply_text import WrittenCall, find_call, unquoted
 from vrag.agent.replies.tool_calls import (
@@ -113,7 +114,7 @@ def read_call(
     if isinstance(turn.action, Invalid) and spoken is not None:
         turn = reader.read_call(spoken)
     if last and not isinstance(turn.action, AnswerNode) and (spoken := spoken_in_last(reply)) is not None:
-        turn = reader.read_answer(spoken) or turn
+        turn = without_answer_in_thought(reader.read_answer(spoken), spoken) or turn
     return complete_call(turn, known)
 
 
@@ -387,7 +388,10 @@ def _read_parents(given: args.Arguments, known: KnownNodes | None) -> tuple[str,
     except ValueError:
         parents = ()
     if not known.own_ids:
-        parents = tuple(dict.fromkeys(map(args.clean_identifier, parents)))
+        try:
+            parents = tuple(dict.fromkeys(map(args.clean_identifier, parents)))
+        except ValueError as error:
+            raise ValueError(f"parent_ids {error}") from None
     if not parents:
         given.note(f"parent_ids names no node; read as {known.newest}")
         return (known.newest,)
@@ -426,7 +430,7 @@ def _read_repaired_note(value: object, given: args.Arguments) -> Note | None:
     try:
         return _read_note(value, given.repairs)
     except ValueError:
-        fields = args.mapping(value)
+        fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
         label = next((fields[name] for name in ("information_id", *LABEL_NAMES) if name in fields), None)
         try:
             args.repair_label(label)
@@ -471,6 +475,6 @@ def _read_usefulness(label: str, given: args.Arguments) -> bool:
         return given.take("is_useful", args.flag)
     is_useful = given.maybe("is_useful", args.flag, None, aliases=("useful", "relevant", "is_relevant"))
     if is_useful is None:
-        is_useful = given.get("priority_score") not in {0, "0"}
+        is_useful = given.get("priority_score") not in (0, "0")
         given.note(f"is_useful of {label} is missing; read as {'true' if is_useful else 'false'}")
     return is_useful

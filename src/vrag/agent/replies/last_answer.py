@@ -8,9 +8,14 @@ passage holds is no answer, and neither is what may be cut off.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+<<<<<<< HEAD
 from vrag.agent.actions import TAG, is_only_tags
+=======
+from vrag.agent.actions import TAG, Turn
+>>>>>>> agents
 from vrag.agent.replies.reply_text import (
     CALL_OPENINGS,
     MAX_ANSWER_CHARS,
@@ -20,6 +25,8 @@ from vrag.agent.replies.reply_text import (
     plain_answer,
     unquoted,
 )
+
+T = TypeVar("T")
 
 ANSWER_NAMES = frozenset(
     {"answer", "final_answer", "give_answer", "submit_answer", "add_answer", "add_answer_node"}
@@ -74,6 +81,14 @@ def spoken_in_last(reply: str) -> str | None:
         if call is not None and call.closed and not reply[openings[-1].start() + call.end :].strip():
             start = openings[-1].start()
     return None if start is None else " " * start + reply[start:]
+
+
+def without_answer_in_thought(turn: Turn[T] | None, spoken: str) -> Turn[T] | None:
+    """Return a turn whose thought ends before the answer, where that ends a thought that is never closed."""
+    said = spoken.strip()
+    if turn is None or not turn.thought or not turn.thought.endswith(said):
+        return turn
+    return replace(turn, thought=turn.thought.removesuffix(said).strip())
 
 
 def answer_calls(spoken: str, names: frozenset[str], *, cut: bool) -> list[WrittenCall]:

@@ -25,7 +25,14 @@ from vrag.agent.actions import (
 )
 from vrag.agent.replies import tool_arguments
 from vrag.agent.replies.json_repairs import read_damaged_json
-from vrag.agent.replies.last_answer import LAST_ANSWER, answer_calls, answer_text, find_answer, spoken_in_last
+from vrag.agent.replies.last_answer import (
+    LAST_ANSWER,
+    answer_calls,
+    answer_text,
+    find_answer,
+    spoken_in_last,
+    without_answer_in_thought,
+)
 from vrag.agent.replies.reply_text import find_call, inside_fence, unquoted
 
 _ATTRIBUTE = re.compile(
@@ -62,7 +69,8 @@ def read_tags(
     if isinstance(turn.action, Invalid) and spoken is not None:
         turn = _TagReader(reply, spoken, turn, names, without, cut).read() or turn
     if last and not isinstance(turn.action, Answer) and (spoken := spoken_in_last(reply)) is not None:
-        turn = _TagReader(reply, spoken, turn, names, without, cut).read_answer() or turn
+        answered = _TagReader(reply, spoken, turn, names, without, cut).read_answer()
+        turn = without_answer_in_thought(answered, spoken) or turn
     return turn
 
 
