@@ -11,11 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-<<<<<<< HEAD
-from vrag.agent.actions import TAG, is_only_tags
-=======
-from vrag.agent.actions import TAG, Turn
->>>>>>> agents
+from vrag.agent.actions import TAG, Turn, is_only_tags
 from vrag.agent.replies.reply_text import (
     CALL_OPENINGS,
     MAX_ANSWER_CHARS,
