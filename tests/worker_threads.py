@@ -94,11 +94,14 @@ class WorkerThread:
 
     def __init__(self, command: Sequence[str], *, stdin: int, stdout: int, env: Mapping[str, str]) -> None:
         del stdout, env
-        reading, writing = os.pipe()
-        self.stdin = None
-        self.stdout = os.fdopen(reading, "rb")
-        self._status: int | None = None
-        self._link = _ThreadLink(RequestReceiver(os.dup(stdin)), os.fdopen(writing, "wb"))
+        replies, self.stdout = _open_pipe()
+        self.stdin: BinaryIO | None = None
+        if stdin == subprocess.PIPE:  # where descriptors do not travel through sockets
+            reading, writing = os.pipe()
+            self.stdin = os.fdopen(writing, "wb")
+        else:
+            reading = os.dup(stdin)
+        self._link = _ThreadLink(RequestReceiver(reading), replies)
         options = worker.WorkerOptions(**json.loads(command[-1]))
         self._thread = threading.Thread(target=self._run, args=(options,), daemon=True)
         self._thread.start()
@@ -130,7 +133,13 @@ class WorkerThread:
                 self._link.close()
 
 
-_THREADS = SimpleNamespace(Popen=WorkerThread, PIPE=subprocess.PIPE)
+def _open_pipe() -> tuple[BinaryIO, BinaryIO]:
+    """Open a pipe; returns the end to write to, and the one to read from."""
+    reading, writing = os.pipe()
+    return os.fdopen(writing, "wb"), os.fdopen(reading, "rb")
+
+
+THREADS = SimpleNamespace(Popen=WorkerThread, PIPE=subprocess.PIPE)
 """Stands for the module `subprocess`."""
 
 
@@ -139,5 +148,5 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Have files converted in threads by a test that may start no process, its fixtures included."""
     if tiers.may_start_processes(item):
         return (yield)
-    with mock.patch.object(worker_pool, "subprocess", _THREADS):
+    with mock.patch.object(worker_pool, "subprocess", THREADS):
         return (yield)

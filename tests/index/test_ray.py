@@ -53,6 +53,26 @@ OPTIONS = CorpusOptions(ocr=False, workers=1)
 pytestmark = pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+def start_cluster(ray: Any) -> None:  # noqa: ANN401 - it ships no types
+    """Start Ray here; again, if its processes take longer than the 30 s that it gives them."""
+    for attempt in range(4):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=2,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                object_store_memory=100 * 2**20,
+            )
+        except Exception as error:
+            if "timed out during startup" not in str(error) or attempt == 3:
+                raise
+            ray.shutdown()
+        else:
+            return
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Any]:
     """One for all tests: starting it takes seconds."""
@@ -61,10 +81,7 @@ def cluster() -> Generator[Any]:
         patch.setenv(name, value)
     patch.setenv("PYTHONPATH", os.fspath(Path(__file__).parent), prepend=os.pathsep)
     ray: Any = importlib.import_module("ray")
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
-        object_store_memory=100 * 2**20,
-    )  # fmt: skip
+    start_cluster(ray)
     yield ray
     ray.shutdown()
     patch.undo()
