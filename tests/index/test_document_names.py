@@ -182,7 +182,12 @@ class TestNamesThatADiskDoesNotTellApart:
             )
             for name in (old, new)
         ]
-        monkeypatch.setattr(maintenance.os, "lstat", lambda _: None)  # either name leads to the file
+
+        def stat(path: str) -> None:
+            """Find the file by either name."""
+            del path
+
+        monkeypatch.setattr(maintenance.os, "lstat", stat)
         assert [maintenance.is_present(document, documents) for document in documents] == [False, True]
 
     def test_two_files_on_a_disk_that_does_are_both_there(self, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
@@ -80,7 +80,8 @@ class Environment:
         """
         corpora = frozenset({self.options.collection}) if self.options.collection else None
         search_query = Query(query, self.options.documents, corpora=corpora)
-        return self.searcher.search([search_query], self.options.hits)[0]
+        hits = self.searcher.search([search_query], self.options.hits)[0]
+        return [replace(hit, shown_name="") for hit in hits]  # recorded as the collection has them
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""

@@ -143,7 +143,7 @@ class StoredPictures(ForwardedItems):
 
 
 class NamedItems(ForwardedItems):
-    """A `Searcher` whose items and hits have the names of their documents for people."""
+    """A `Searcher` whose items have the names of their documents for people."""
 
     def __init__(self, searcher: Searcher, names: DocumentNames) -> None:
         self._searcher = self._items = searcher
@@ -156,7 +156,7 @@ class NamedItems(ForwardedItems):
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Return the hits of the searcher."""
-        return [self._names.named_hits(hits) for hits in self._searcher.search(queries, top_k)]
+        return self._searcher.search(queries, top_k)
 
     def item(self, id: str) -> Item:
         """Return an item of the searcher."""
