@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size, View
-    from vrag.index.document_names import DocumentNames
+    from vrag.index.document_names import ShownNames
     from vrag.types import Hit, Item, Query
 
 MAX_TOP_K = 1000
@@ -145,7 +145,7 @@ class StoredPictures(ForwardedItems):
 class NamedItems(ForwardedItems):
     """A `Searcher` whose items have the names of their documents for people."""
 
-    def __init__(self, searcher: Searcher, names: DocumentNames) -> None:
+    def __init__(self, searcher: Searcher, names: ShownNames) -> None:
         self._searcher = self._items = searcher
         self._names = names
 
