@@ -139,7 +139,11 @@ class TestUnchangedFiles:
     def test_are_known_though_the_cache_cannot_be_written(
         self, collection: Collection, folder: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(content_stamps, "user_cache_path", lambda *_, **__: folder.parent / "of the user")
+        def user_cache(name: str, *, appauthor: bool) -> Path:
+            del name, appauthor
+            return folder.parent / "of the user"
+
+        monkeypatch.setattr(content_stamps, "user_cache_path", user_cache)
         write(folder / "a.txt", "one")
         add(collection, [folder])
         (collection.cache_dir / STAMPS_FILE).unlink()
@@ -189,8 +193,12 @@ class TestTimesThatProveNothing:
     def test_those_of_a_system_without_a_time_of_change(
         self, collection: Collection, folder: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        def no_time(status: os.stat_result) -> int:
+            del status
+            return 0
+
         for module in (discover, content_stamps):
-            monkeypatch.setattr(module, "change_time_ns", lambda _: 0)
+            monkeypatch.setattr(module, "change_time_ns", no_time)
         path = write(folder / "a.txt", "one")
         add(collection, [folder])
         add(collection, [folder])

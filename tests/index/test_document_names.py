@@ -9,7 +9,7 @@ import pytest
 from vrag.index import maintenance
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.document_names import DocumentNames
+from vrag.index.document_names import ShownNames
 from vrag.index.maintenance import remove
 from vrag.types import Document, DocumentStatus
 
@@ -29,7 +29,7 @@ def write(path: Path, text: str) -> Path:
 
 def names(collection: Collection, *paths: Path) -> dict[str, str | None]:
     """The name of each document by the text of its item."""
-    naming = DocumentNames(lambda: {"collection": collection}, paths)
+    naming = ShownNames(lambda: {"collection": collection}, paths)
     rows = collection.scan(["document", "text"]).data.to_pylist()
     return {row["text"]: naming.name_of(row["document"]) for row in rows}
 
@@ -90,7 +90,7 @@ class TestNames:
         for place, text in ((collection, "here"), (other, "there")):
             add(place, [write(folder / text / "fees.txt", text)])
         add(other, [write(folder / "there" / "rules.txt", "rules")])
-        naming = DocumentNames(lambda: {"a": collection, "b": other})
+        naming = ShownNames(lambda: {"a": collection, "b": other})
         ids = {document.name + document.path: document.id for document in other.documents()}
         assert sorted(str(naming.name_of(id)) for id in ids.values()) == ["b/fees.txt", "rules.txt"]
         assert [naming.name_of(document.id) for document in collection.documents()] == ["a/fees.txt"]
@@ -105,7 +105,7 @@ class TestNames:
         assert names(collection, folder)["one"] == "\ufffd/a.txt"
 
     def test_of_an_unknown_document_there_are_none(self, collection: Collection) -> None:
-        assert DocumentNames(lambda: {"collection": collection}).name_of("0" * 64) is None
+        assert ShownNames(lambda: {"collection": collection}).name_of("0" * 64) is None
 
 
 def collection_add(collection: Collection, path: Path) -> None:
@@ -182,7 +182,12 @@ class TestNamesThatADiskDoesNotTellApart:
             )
             for name in (old, new)
         ]
-        monkeypatch.setattr(maintenance.os, "lstat", lambda _: None)  # either name leads to the file
+
+        def stat(path: str) -> None:
+            """Find the file by either name."""
+            del path
+
+        monkeypatch.setattr(maintenance.os, "lstat", stat)
         assert [maintenance.is_present(document, documents) for document in documents] == [False, True]
 
     def test_two_files_on_a_disk_that_does_are_both_there(self, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
@@ -86,7 +86,8 @@ class Environment:
         Raises `SearchError` or `CollectionError` if the search or the collection fails.
         """
         search_query = Query(query, self.options.documents, corpora=self.collections)
-        return self.searcher.search([search_query], self.options.hits)[0]
+        hits = self.searcher.search([search_query], self.options.hits)[0]
+        return [replace(hit, shown_name="") for hit in hits]  # recorded as the collection has them
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""

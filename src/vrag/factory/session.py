@@ -25,7 +25,7 @@ from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
-from vrag.index.document_names import DocumentNames
+from vrag.index.document_names import ShownNames
 from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
 from vrag.search.searcher import NamedItems
@@ -126,9 +126,9 @@ class Session:
         """The recorded runs, where `ask` records them too: see `run_store`."""
         return run_store(self.settings, recording=True)
 
-    def document_names(self, paths: Sequence[Path] = ()) -> DocumentNames:
+    def document_names(self, paths: Sequence[Path] = ()) -> ShownNames:
         """Return the names of documents for people: below these paths, or else below those of the session."""
-        return DocumentNames(lambda: self.collections, paths or self.paths)
+        return ShownNames(lambda: self.collections, paths or self.paths)
 
     def warm_up(self) -> None:
         """Load all that a search needs, so that the first one is fast and faults show at once."""

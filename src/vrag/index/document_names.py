@@ -65,7 +65,7 @@ class _CollectionNames(NamedTuple):
         return files[0].name if files else None
 
 
-class DocumentNames:
+class ShownNames:
     """The names of the documents of some collections. May be shared by threads; follows the collections.
 
     Args:

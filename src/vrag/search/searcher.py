@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size, View
-    from vrag.index.document_names import DocumentNames
+    from vrag.index.document_names import ShownNames
     from vrag.types import Hit, Item, Query
 
 MAX_TOP_K = 1000
@@ -250,9 +250,9 @@ class StoredPictures(ForwardedItems):
 
 
 class NamedItems(ForwardedItems):
-    """A `Searcher` whose items and hits have the names of their documents for people."""
+    """A `Searcher` whose items have the names of their documents for people."""
 
-    def __init__(self, searcher: Searcher, names: DocumentNames) -> None:
+    def __init__(self, searcher: Searcher, names: ShownNames) -> None:
         self._searcher = self._items = searcher
         self._names = names
 
@@ -263,7 +263,7 @@ class NamedItems(ForwardedItems):
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Return the hits of the searcher."""
-        return [self._names.named_hits(hits) for hits in self._searcher.search(queries, top_k)]
+        return self._searcher.search(queries, top_k)
 
     def item(self, id: str) -> Item:
         """Return an item of the searcher."""

@@ -143,7 +143,7 @@ class Viewer {
     try {
       const info = await get(`/items/${encodeURIComponent(place.item)}`);
       if (asked !== this.#asked || this.#showKnown(place)) return;
-      this.#setDocument({ id: info.document, name: info.document_name, parts: [partOf(info)], known: false });
+      this.#setDocument({ id: info.document, name: (info.shown_name || info.document_name), parts: [partOf(info)], known: false });
       this.#showPart(0, place, info);
       await this.#list(info);
     } catch (error) {
@@ -164,10 +164,10 @@ class Viewer {
     const record = await get(`/documents/${encodeURIComponent(info.document)}`).catch(() => null);
     const index = record?.items.findIndex((/** @type {Part} */ part) => part.id === info.id) ?? -1;
     if (index < 0 || this.#document.known || this.#document.parts[0]?.id !== info.id) return;
-    this.#setDocument({ id: record.id, name: info.document_name, parts: record.items, known: true });
+    this.#setDocument({ id: record.id, name: (info.shown_name || info.document_name), parts: record.items, known: true });
     if (isPage(record.items[index])) {
       const place = this.#place.item === info.id ? this.#place : undefined; // another one may be on its way
-      this.scroller.show(record.items, info.document_name, index, placeIn(place));
+      this.scroller.show(record.items, (info.shown_name || info.document_name), index, placeIn(place));
       this.#reveal(index, place);
     }
     this.#moved(index);
