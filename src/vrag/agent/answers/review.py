@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
@@ -16,6 +17,7 @@ from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, pla
 from vrag.agent.method import Episode
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
+from vrag.reading.page_faults import UnreadPart, tolerate_fault
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import SupportedAnswer
@@ -84,13 +86,25 @@ def review_answer(
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
-    supported = _support(question, given, episode, markers, distinct, environment)
+    supported = tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The places that the answer rests on could not be found",
+        lambda: _support(question, given, episode, markers, distinct, environment),
+        None,
+    )
+    if supported is None:
+        return AnswerReview(given, evidence, faults=faults)
     further = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
         from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
 
-        supported, claims = check_citations(question, given, supported, environment)
+        supported, claims = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The claims of the answer could not be checked",
+            partial(check_citations, question, given, supported, environment),
+            (supported, claims),
+        )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)

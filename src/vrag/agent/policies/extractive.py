@@ -12,6 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
@@ -24,10 +25,11 @@ from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
-from vrag.reading.evidence_region import ranked_regions, region_around
+from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_around
+from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.reader import THRESHOLD, read
-from vrag.reading.text_layout import layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
@@ -161,11 +163,19 @@ class ExtractivePolicy(OfflinePolicy):
         layouts = [
             layout(self.searcher.item(item)) for item in dict.fromkeys(summary.items) if item in pictures
         ]
-        for region in ranked_regions(summary.question, layouts, most=1):
+        for region in self._rank_regions(summary.question, layouts):
             picture = pictures[region.item]
             thought = f"Image {picture.number} has most words of the question here."
             return thought, Crop(written_box(region.box, picture, self.profile), picture.number)
         return None
+
+    @staticmethod
+    def _rank_regions(question: str, layouts: Sequence[PageLayout]) -> list[RankedRegion]:
+        """Return the part of the pages with most words of the question; none if there is no page."""
+        if not layouts:
+            return []
+        search = partial(ranked_regions, question, layouts, most=1)
+        return read_part(UnreadPart.EVIDENCE, layouts[0].item, search, [])
 
 
 @dataclass(frozen=True, slots=True)
