@@ -44,7 +44,16 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.method import ActionOutcome, Context, Episode, Method
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Policy, Reply, Retry
+from vrag.agent.policy import (
+    OFFLINE,
+    Delta,
+    EnclosedImage,
+    FinishReason,
+    Picture,
+    Policy,
+    Reply,
+    Retry,
+)
 from vrag.agent.prompts import encodable
 from vrag.agent.question import Question
 from vrag.agent.replies.reply_text import Thinking
@@ -252,9 +261,16 @@ class Run:
         answer = self.answer
         said = None if answer is None else answer.text
         text = None if answer is None or answer.abstains else said
-        verify = self.settings.verify is not VerifyMode.OFF
+        is_offline = self.settings.policy == OFFLINE
         review_in_thread = partial(
-            review_answer, self.question, said, episode, self.environment, given=text, verify=verify
+            review_answer,
+            self.question,
+            said,
+            episode,
+            self.environment,
+            given=text,
+            verify=self.settings.verify is not VerifyMode.OFF and not is_offline,
+            passages=is_offline,
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)

@@ -26,7 +26,7 @@ from vrag.reading.answer_features import (
     fold_answer,
 )
 from vrag.reading.line_scoring import FITTING, RANK, locate
-from vrag.reading.page_candidates import PageCandidate, list_candidates
+from vrag.reading.page_candidates import PageCandidate, is_certain, list_candidates
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
@@ -146,7 +146,7 @@ def _read_pages(
         scorer = load_answer_scorer() if options.learnt else None
         form = read_form(asked)
         return [
-            _write_reading(candidates[number], probability, form)
+            _write_reading(asked, candidates[number], probability, form)
             for number, probability in rank_different_answers(candidates, features, scorer)
         ]
 
@@ -173,6 +173,7 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
                 found,
                 arithmetic=" · ".join(filter(None, (derivation, found.arithmetic))),
                 probability=named.probability * found.probability,
+                is_certain=False,
             )
             for found in rank(description.with_name(named.text))[:MAX_NAMES]
             if (found.item, found.frame) != (named.item, named.frame)
@@ -183,14 +184,15 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
     return sorted(answers, key=lambda reading: -reading.probability)
 
 
-def _write_reading(candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
+def _write_reading(question: str, candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
     """Return the reading of a candidate with its probability, its answer in the form that is wanted."""
     text, source = candidate.reading.text, candidate.source
     if isinstance(source, RankedAnswer):
         text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
     else:
         text = write_answer(text, form)
-    return replace(candidate.reading, text=text, probability=probability)
+    certain = is_certain(question, candidate, probability)
+    return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 
 def rank_different_answers(
