@@ -218,6 +218,8 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
     """Return the indexed documents under these files and folders that still exist on disk.
 
+    A path at which nothing lies may be the file name of a document, as `vrag search` prints it.
+
     Documents that were deleted from the disk stay in the collection until `prune`.
     """
     from vrag.index.maintenance import lies_under
@@ -226,9 +228,13 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
         document
         for document in collection.documents()
         if document.status.served
-        and any(lies_under(path, document) for path in paths)
+        and any(lies_under(path, document) or _is_name_of(path, document) for path in paths)
         and os.path.lexists(document.path)
     ]
+
+
+def _is_name_of(path: Path, document: Document) -> bool:
+    return str(path) == document.name and not os.path.lexists(path)
 
 
 def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:

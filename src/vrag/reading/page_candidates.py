@@ -102,9 +102,9 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
     It is one cell that is read, and the question names it: all words of the head of its row, and some of its
-    column, or the other way round. Heads and caption have most words of the question, and it asks for nothing
-    that has to be computed. Of other kinds a probability tells too little on documents that the reader has
-    not learnt from; see docs/reading.md for the figures.
+    column, or the other way round. Heads and caption have most words of the question and all its numbers, and
+    it asks for nothing that has to be computed. Of other kinds a probability tells too little on documents
+    that the reader has not learnt from; see docs/reading.md for the figures.
     """
     source, table = candidate.source, candidate.table
     if not isinstance(source, RankedAnswer) or table is None or probability < CERTAIN:
@@ -122,6 +122,7 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
+        and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
 

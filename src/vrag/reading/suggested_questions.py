@@ -351,7 +351,7 @@ def _answered(
     among = [pages[at] for at in sorted([number, *others])]
     best = next(iter(read(draft.text, among, text_reader=text_reader, cache=cache)), None)
     item = pages[number].item.id
-    if best is None or not best.is_certain or best.probability < MIN_PROBABILITY or best.item != item:
+    if best is None or best.probability < MIN_PROBABILITY or best.item != item:
         return None
     if not is_same_phrase(best.text, draft.answer):
         return None
