@@ -62,12 +62,12 @@ def test_questions_become_one_page(home: Home) -> None:
     assert done.status == 0, done
     assert "2 questions, 1 answered, 1 without an answer" in done.out
     assert "one.html" in done.out
-    assert f"[1/2] {PASSENGERS} Answered" in done.err
+    assert f"[1/2] {PASSENGERS} Found on the page" in done.err
     html = home.text("one.html")
     assert html.startswith("<!doctype html>")
     assert "Review" in html
     assert "48,200" in html
-    assert "No answer found" in html
+    assert "Closest passages" in html
     assert "A model that sees pictures" in html, "it may well find what the offline policy cannot say"
 
 

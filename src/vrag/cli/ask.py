@@ -63,8 +63,8 @@ def ask(
     New and changed documents are indexed first. The agent looks in the documents you name, or in the
     whole collection if you name none.
 
-    Without a model, cells of tables that the question names are found on the page; for other questions the
-    closest passages are shown. That needs no key and no network. With a model, the agent reasons over what
+    Without a model, cells that the question names and plain statements are found on the page; for other
+    questions the closest passages are shown. That needs no key and no network. With a model, the agent reasons over what
     it sees: `vrag` in one conversation, `vimrag` with a memory graph. `rag` (one search, one answer) and
     `react` (search only) are baselines to compare with.
 

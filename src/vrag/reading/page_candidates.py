@@ -27,6 +27,8 @@ MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
 CERTAIN = 0.25
 """The probability from which a cell that the question names is certain."""
+CERTAIN_TEXT = 0.8
+"""The probability from which words of running text are certain."""
 MIN_NAMED = 2 / 3
 """Share of the words of a question that the heads and the caption of a certain cell have."""
 PER_TABLE = 5
@@ -101,12 +103,14 @@ def list_candidates(
 def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
-    It is one cell that is read, and the question names it: all words of the head of its row, and some of its
-    column, or the other way round. Heads and caption have most words of the question and all its numbers, and
-    it asks for nothing that has to be computed. Of other kinds a probability tells too little on documents
-    that the reader has not learnt from; see docs/reading.md for the figures.
+    It is running text with a high probability, or one cell that is read, and the question names it: all words
+    of the head of its row, and some of its column, or the other way round. Heads and caption have most words
+    of the question and all its numbers, and it asks for nothing that has to be computed. Of other kinds a
+    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
     """
     source, table = candidate.source, candidate.table
+    if isinstance(source, ScoredSpan):
+        return probability >= CERTAIN_TEXT
     if not isinstance(source, RankedAnswer) or table is None or probability < CERTAIN:
         return False
     found = source.candidate
@@ -146,7 +150,12 @@ def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
 
 
 def _content_terms(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(token.term for text in texts for token in tokens(text)) - STOP_WORDS
+    return frozenset(
+        token.term
+        for text in texts
+        for token in tokens(text)
+        if STOP_WORDS.isdisjoint((token.term, text[token.start : token.end].lower()))
+    )
 
 
 def _complete_spans(
