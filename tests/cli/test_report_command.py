@@ -67,7 +67,7 @@ def test_questions_become_one_page(home: Home) -> None:
     assert html.startswith("<!doctype html>")
     assert "Review" in html
     assert "48,200" in html
-    assert "Closest passages" in html
+    assert "No answer found" in html
     assert "A model that sees pictures" in html, "it may well find what the offline policy cannot say"
 
 

@@ -64,9 +64,9 @@ def ask(
     whole collection if you name none.
 
     Without a model, cells that the question names and plain statements are found on the page; for other
-    questions the closest passages are shown. That needs no key and no network. With a model, the agent reasons over what
-    it sees: `vrag` in one conversation, `vimrag` with a memory graph. `rag` (one search, one answer) and
-    `react` (search only) are baselines to compare with.
+    questions the closest passages are shown. That needs no key and no network. With a model, the agent
+    reasons over what it sees: `vrag` in one conversation, `vimrag` with a memory graph. `rag` (one search,
+    one answer) and `react` (search only) are baselines to compare with.
 
     If another process is writing to the collection, new documents wait for it (--wait), and after that the
     answer comes from what is indexed already.
