@@ -28,8 +28,9 @@ ARG OFFICE=0
 # Any user in the group 0 may write to /data: OpenShift chooses the user's number itself.
 # hadolint ignore=DL3008
 RUN if [ "$OFFICE" = 1 ]; then \
-        apt-get update && apt-get install -y --no-install-recommends fonts-dejavu fonts-liberation \
-            libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui \
+        apt-get update && apt-get install -y --no-install-recommends fonts-crosextra-caladea fonts-crosextra-carlito \
+            fonts-dejavu fonts-liberation \
+            libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-math-nogui libreoffice-writer-nogui \
         && rm -rf /var/lib/apt/lists/*; \
     fi \
     && useradd --uid 10001 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin vrag \

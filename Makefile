@@ -234,7 +234,12 @@ clean: ## Remove what the targets made
 system:
 	@missing=""; \
 	command -v soffice >/dev/null || command -v libreoffice >/dev/null || \
-		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui"; \
+		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-math-nogui"; \
+	test ! -d /usr/lib/libreoffice/program -o -e /usr/lib/libreoffice/program/libsmlo.so || \
+		missing="$$missing libreoffice-math-nogui"; \
+	for font in liberation crosextra-carlito crosextra-caladea; do \
+		fc-list 2>/dev/null | grep -qi "$${font#crosextra-}" || missing="$$missing fonts-$$font"; \
+	done; \
 	command -v chromium-headless-shell >/dev/null || missing="$$missing chromium-headless-shell"; \
 	command -v pdftoppm >/dev/null || missing="$$missing poppler-utils"; \
 	if [ "$$missing" ] && [ "$$(id -u)" = 0 -o "$(SUDO)" ] && command -v apt-get >/dev/null; then \

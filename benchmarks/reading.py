@@ -102,7 +102,9 @@ def agents_of(session: Session, reader: str = "") -> dict[ReaderVariant, Agent]:
     agents = {
         variant: replace(
             agent,
-            policy=replace(policy, text_reader=None, reading=variant.options, threshold=variant.threshold),
+            policy=replace(
+                policy, text_reader=None, reading=variant.options, threshold=variant.threshold, certain=False
+            ),
         )
         for variant in VARIANTS
     }

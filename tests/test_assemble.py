@@ -218,6 +218,11 @@ def test_documents_are_those_under_the_path_that_are_there_and_could_be_read(tmp
     collection, options, _ = open_for_adding(load_settings(collection=tmp_path / "collection"))
     add(collection, folders, options)
     assert [d.path for d in documents_under(collection, folders[:1])] == [str(folders[0] / "same-name.txt")]
+    both = documents_under(
+        collection, [type(tmp_path)("same-name.txt")]
+    )  # the name that `vrag search` prints
+    assert [d.path for d in both] == [str(folder / "same-name.txt") for folder in folders]
+    assert documents_under(collection, [type(tmp_path)("name.txt")]) == []
     (folders[0] / "same-name.txt").unlink()
     assert documents_under(collection, folders[:1]) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from collections.abc import Generator
@@ -47,7 +48,16 @@ from vrag.agent.events import (
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry
 from vrag.agent.runs.replay import differences
 from vrag.agent.runs.run_result import RunResult
-from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
+from vrag.errors import (
+    CollectionError,
+    ContextTooLong,
+    CorpusError,
+    EmbedError,
+    MissingExtra,
+    ModelError,
+    RunError,
+    SearchError,
+)
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 
 if TYPE_CHECKING:
@@ -234,16 +244,6 @@ def test_a_collection_that_cannot_be_opened_at_all_is_an_event_too(way: Way) -> 
     assert [type(event) for event in events] == [RunStarted, RunFailed]
     assert reason_of(events) is StopReason.SEARCH_ERROR
     assert RunResult.of(events).failure == "There is nothing there."
-
-
-@both
-def test_a_fault_of_the_program_is_not_hidden(way: Way) -> None:
-    class Wrong(MemorySearcher):
-        def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        events_of(way.method, *way.script(), where=environment(Wrong(())))
 
 
 @both
@@ -545,3 +545,59 @@ def test_all_items_gone_is_a_search_that_shows_nothing(way: Way) -> None:
     assert len(of(SearchReturned, events)[0].damaged) == 3
     assert not of(ImageShown, events)
     assert reason_of(events) is StopReason.ANSWERED
+
+
+# Faults of the program
+
+
+@dataclass(frozen=True)
+class FailingSearcher(MemorySearcher):
+    """A searcher that fails when it is asked."""
+
+    error: Exception = field(default_factory=ZeroDivisionError)
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        raise self.error
+
+
+@both
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ZeroDivisionError("a secret"), "This is a fault of vrag: ZeroDivisionError in test_loop.py, line "),
+        (IndexError("a secret"), "This is a fault of vrag: IndexError in test_loop.py, line "),
+        (FileNotFoundError(errno.ENOENT, "No such file", "secret"), "This is a fault of vrag: FileNotFound"),
+        (EmbedError("There is no device."), "There is no device."),
+    ],
+)
+def test_a_fault_of_the_program_is_the_reason_of_a_failed_run(
+    way: Way, error: Exception, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    events, _ = events_of(way.method, *way.script(), where=environment(FailingSearcher((), error=error)))
+
+    failed = events[-1]
+    assert isinstance(failed, RunFailed)
+    assert reason_of(events) is StopReason.FAULT
+    assert failed.boundary == type(error).__name__
+    assert failed.message.startswith(message)
+    assert "secret" not in failed.message + caplog.text
+
+
+@both
+@pytest.mark.parametrize("error", [MemoryError(), RunError("It cannot be written.")])
+def test_a_refusal_of_memory_or_of_the_disk_with_the_run_is_raised(way: Way, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        events_of(way.method, *way.script(), where=environment(FailingSearcher((), error=error)))
+
+
+def test_what_could_not_be_read_is_told_with_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise IndexError
+
+    monkeypatch.setattr("vrag.agent.answers.support.support_answer", fail)
+    events, _ = events_of(VRAG.method, *VRAG.script())
+
+    end = end_of(events)
+    assert end.text is not None
+    assert end.evidence
+    assert end.unsupported == ("The places that the answer rests on could not be found.",)

@@ -564,7 +564,7 @@ def test_a_described_thing_is_named_and_searched_for() -> None:
     other = "The crew serves coffee, and the ship was painted in 2024 while the line rested."
     pages = (page("report.pdf", 1, LINES), *(page("report.pdf", n, other) for n in (2, 3)))
     searcher = MemorySearcher((*pages, page("report.pdf", 4, FLEET)))
-    policy = ExtractivePolicy(searcher, PROFILE)
+    policy = ExtractivePolicy(searcher, PROFILE, certain=False)
     question = "What capacity does the ship have that serves the line with the most passengers in 2024?"
     run = Agent(policy, Environment(searcher, PROFILE), METHOD).run(question)
     assert run.answer == "240"

@@ -62,7 +62,7 @@ def test_questions_become_one_page(home: Home) -> None:
     assert done.status == 0, done
     assert "2 questions, 1 answered, 1 without an answer" in done.out
     assert "one.html" in done.out
-    assert f"[1/2] {PASSENGERS} Answered" in done.err
+    assert f"[1/2] {PASSENGERS} Found on the page" in done.err
     html = home.text("one.html")
     assert html.startswith("<!doctype html>")
     assert "Review" in html

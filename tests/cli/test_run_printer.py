@@ -212,7 +212,7 @@ def test_what_the_offline_policy_cannot_say_a_model_could(
     end = AnswerGiven(**BASE, text=None, evidence=(), stop_reason=StopReason.ABSTAINED)
     out = said(capsys, tmp_path, started(policy), end)
     assert out.startswith("No answer: ")
-    assert ("not pictures" in out, "--model" in out) == (told_of_models, told_of_models)
+    assert ("certain enough" in out, "--model" in out) == (told_of_models, told_of_models)
 
 
 def test_an_answer_of_several_lines_is_drawn_on_a_terminal_and_told_in_a_line_elsewhere(

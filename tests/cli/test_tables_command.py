@@ -5,13 +5,22 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from vrag.cli.root import create_app
 from vrag.errors import CorpusError
+from vrag.reading.tables import finder
+from vrag.reading.tables.finder import find_tables
 from vrag.samples import corpus_dir
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from vrag.reading.tables.table import DocumentTable
+    from vrag.types import Item
 
 REPORT = corpus_dir() / "annual-report-2024.pdf"
 
@@ -47,3 +56,20 @@ def test_what_cannot_be_read_is_an_error(arguments: tuple[str | Path, ...], mess
 
     assert isinstance(done.exception, CorpusError)
     assert message in str(done.exception)
+
+
+def test_a_fault_costs_the_tables_of_its_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_on_page_3(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
+        if item.ordinal == 3:
+            raise IndexError
+        return find_tables(item, picture)
+
+    whole = json.loads(run(REPORT, "--format", "json").stdout)["tables"]
+    monkeypatch.setattr(finder, "find_tables", fail_on_page_3)
+    done = run(REPORT, "--format", "json")
+
+    assert done.exit_code == 0
+    assert "annual-report-2024.pdf, page 3: its tables could not be read." in done.stderr
+    others = [table for table in whole if table["page"] != 3]
+    assert others
+    assert json.loads(done.stdout)["tables"] == others

@@ -183,6 +183,19 @@ def test_spacers_and_icons_are_left_out(site: Path) -> None:
     assert len(outcomes(site, '<p>Words.</p><img src="dot.gif"><img src="icon.png">')) == 1
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    ["", 'alt=""', 'alt="logo" role="presentation"', 'alt="x" aria-hidden="true"', 'alt="Menu" width="24"'],
+)
+def test_a_missing_picture_that_decorates_is_left_out(site: Path, attributes: str) -> None:
+    assert len(outcomes(site, f'<p>Words.</p><img src="gone.png" {attributes}>')) == 1
+
+
+def test_a_missing_picture_with_a_caption_is_told(site: Path) -> None:
+    page = '<p>Words.</p><figure><img src="gone.png"><figcaption>Fares by line</figcaption></figure>'
+    assert any(isinstance(outcome, str) and "No such file" in outcome for outcome in outcomes(site, page))
+
+
 def test_a_base_within_the_folder_counts(site: Path) -> None:
     results = outcomes(site, '<base href="page%20files/"><img src="blue gr%C3%B6%C3%9Fer.jpg">')
     assert len(pictures(results)) == 1
@@ -205,7 +218,8 @@ def test_a_picture_that_cannot_be_read_fails_alone_with_its_reason(
 ) -> None:
     if data is not None:
         (site / name).write_bytes(data)
-    text, failed, good = outcomes(site, f'<p>Words.</p><img src="{quote(name)}"><img src="red.png">')
+    image = f'<img src="{quote(name)}" alt="A map of the harbour">'
+    text, failed, good = outcomes(site, f'<p>Words.</p>{image}<img src="red.png">')
     assert isinstance(text, Item)
     assert isinstance(good, Item)
     assert isinstance(failed, str)

@@ -235,6 +235,31 @@ def test_without_libreoffice_a_warning_says_how_to_get_it(monkeypatch: pytest.Mo
     assert "apt install libreoffice" in check.hint
 
 
+@pytest.mark.parametrize("missing", [(), ("Carlito",), ("libsmlo.so", "Caladea")])
+def test_formulas_and_fonts_of_office_documents_are_looked_for(
+    missing: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, fonts = tmp_path / "program", tmp_path / "share" / "fonts" / "truetype"
+    program.mkdir()
+    fonts.mkdir(parents=True)
+    for folder, name in ((program, "libsmlo.so"), (fonts, "Carlito-Regular.ttf"), (fonts, "Caladea.ttf")):
+        if not name.startswith(missing):
+            (folder / name).touch()
+    (fonts / "LiberationSans-Regular.ttf").touch()
+    (program / "soffice").touch(mode=0o755)
+    lister = tmp_path / "bin" / "fc-list"
+    lister.parent.mkdir()
+    lister.write_text("#!/bin/sh\necho DejaVu Sans\n")
+    lister.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lister.parent}:{program}")
+
+    check = env.check_office()
+
+    assert check.status is (CheckStatus.WARNING if missing else CheckStatus.OK)
+    assert len(check.details["missing"]) == len(missing)
+    assert all(package in check.hint for package in check.details["missing"])
+
+
 def test_missing_models_of_ocr_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env.check_ocr().status is CheckStatus.OK
     monkeypatch.setattr("vrag.corpus.ocr.MODELS", {"Det.model_path": "gone.onnx"})

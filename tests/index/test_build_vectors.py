@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from built_files import texts, write
 
-from vrag.embed.embedder import EmbedContent, VectorKind
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
+from vrag.index.maintenance import status
+from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder
-from vrag.types import DocumentStatus
+from vrag.types import DocumentStatus, Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,3 +118,24 @@ class TestVectors:
         assert verify(collection).ok
         assert add(collection, [folder], embedder=NumberEmbedder(), retry_failed=True).items == 2
         assert len(texts(collection)) == 9
+
+    @pytest.mark.parametrize("kind", list(VectorKind))
+    def test_items_without_content_for_the_embedder_stay_and_words_find_them(
+        self, tmp_path: Path, folder: Path, kind: VectorKind
+    ) -> None:
+        plain = Collection.create(tmp_path / "plain")
+        images = HashEmbedder(kind, 8, modalities=frozenset({Modality.IMAGE}))
+        collection = Collection.create(tmp_path / "vectors", embedder=images)
+        write(folder / "a.txt", *(f"line {n}" for n in range(1, 10)))
+
+        add(plain, [folder])
+        report = add(collection, [folder], embedder=images)
+
+        assert not report.problems
+        assert texts(collection) == texts(plain)
+        engines = (Engine(collection, images), Engine(plain))
+        found, wanted = (engine.search([Query("line 7")], 20)[0] for engine in engines)
+        assert [hit.item for hit in found] == [hit.item for hit in wanted] != []
+        assert (status(collection).without_vector, status(plain).without_vector) == (9, 0)
+        assert verify(collection).ok
+        assert add(collection, [folder], embedder=images).items == 0

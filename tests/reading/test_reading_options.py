@@ -12,12 +12,15 @@ from vrag.reading.answer import FULL_READING, Reading, ReadPage
 from vrag.reading.answer_features import ANSWER_FEATURES
 from vrag.reading.labelled_values import MatchedValue
 from vrag.reading.line_scoring import FITTING, RANK
-from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.page_candidates import CERTAIN_TEXT, PageCandidate
 from vrag.reading.reader import ABSENT_FACTOR, load_text_reader, read, score_by_lines, weigh_candidates
 from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.text_layout import layout
+from vrag.testing import passage
 from vrag.types import Item, ItemKind, Word
 
 QUESTION = "What was the change in passengers of Orla from 2023 to 2024?"
@@ -83,7 +86,10 @@ def test_without_operations_cells_are_looked_up() -> None:
 def test_without_the_scorer_the_lines_decide() -> None:
     _, features = weigh_candidates(QUESTION, [(layout(PAGE), find_tables(PAGE, None))], load_text_reader())
     readings = read(QUESTION, [ReadPage(PAGE)], options=replace(FULL_READING, learnt=False))
-    assert [reading.probability for reading in readings] == sorted(score_by_lines(features), reverse=True)
+    probabilities, scores = [reading.probability for reading in readings], score_by_lines(features).tolist()
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert probabilities[0] == max(scores)
+    assert set(probabilities) <= set(scores)  # equal answers have the score of the best of them
     assert readings != read(QUESTION, [ReadPage(PAGE)])
 
 
@@ -116,3 +122,56 @@ def test_what_stands_nowhere_lowers_all_scores(values: dict[str, float], absent:
 
 def test_without_a_candidate_there_is_no_score() -> None:
     assert score_by_lines(np.zeros((1, len(ANSWER_FEATURES)), np.float32)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_certain"),
+    [
+        ("How many passengers did Orla have in 2024?", True),
+        ("How many passengers did Orla have in 2024? Answer in int format.", True),
+        ("How many passengers did Orla have in 2025?", False),  # a year that no head has
+        ("What was the change in passengers of Orla from 2023 to 2024?", False),  # to be computed
+        ("What was the average of Orla in 2024?", False),
+        ("How did the captain of the old ship to Orla feel in 2024?", False),  # about something else
+    ],
+)
+def test_only_a_cell_that_the_question_names_is_certain(question: str, is_certain: bool) -> None:
+    best = read(question, [ReadPage(make_page())])[0]
+    assert best.is_certain == is_certain
+    if is_certain:
+        assert best.text.replace(",", "") == "84210"
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        (
+            "What was the change from 2023 to 2024?",
+            {TableOperation.DIFFERENCE, TableOperation.PERCENT_CHANGE},
+        ),
+        ("What is the total of both?", {TableOperation.SUM}),
+        ("How many lines are there?", {TableOperation.COUNT, TableOperation.COUNT_DISTINCT}),
+        ("What is the fare of Orla?", set[TableOperation]()),
+    ],
+)
+def test_nothing_is_computed_that_the_question_does_not_ask_for(
+    question: str, asked: set[TableOperation]
+) -> None:
+    computed = {
+        TableOperation.SUM, TableOperation.AVERAGE, TableOperation.DIFFERENCE, TableOperation.RATIO,
+        TableOperation.PERCENT_CHANGE, TableOperation.SHARE, TableOperation.COUNT,
+        TableOperation.COUNT_DISTINCT, TableOperation.RANGE, TableOperation.COUNT_DIFFERENCE,
+    }  # fmt: skip
+    analysed = analyse_question(question)
+    assert {operation for operation in computed if analysed.asks_for(operation)} == asked
+    assert analysed.asks_for(TableOperation.LOOKUP)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_certain"),
+    [("The ferry carried 48,200 passengers in 2024.", True), ("The old pier was closed in 1999.", False)],
+)
+def test_running_text_is_certain_where_its_probability_is_high(text: str, is_certain: bool) -> None:
+    best = read("How many passengers did the ferry carry in 2024?", [ReadPage(passage("a.md", 1, text))])
+    assert [reading.is_certain for reading in best[:1]] == [is_certain] * min(len(best), 1)
+    assert all(reading.is_certain == (reading.probability >= CERTAIN_TEXT) for reading in best)

@@ -25,6 +25,7 @@ from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError, SettingsError
 from vrag.model_profiles import PROFILES
+from vrag.reading.page_faults import UnreadPart, collect_page_faults, report_fault
 from vrag.server.logs import RequestMiddleware, RunLines, configure_logs
 from vrag.server.metrics import ServerMetrics
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
@@ -380,6 +381,25 @@ def test_lines_of_a_trace_are_indented(lines: io.StringIO) -> None:
     assert "error   server: failed" in head
     assert all(line.startswith("    ") for line in trace)
     assert not any(line.strip() == "forged" for line in trace)
+
+
+def test_a_fault_that_is_no_message_for_people_is_logged_with_its_trace(lines: io.StringIO) -> None:
+    configure_logs("text", "info", stream=lines)
+    try:
+        _fails()
+    except RuntimeError as error:
+        log.error("failed", extra={"fault": error})  # noqa: TRY400 - as the loop of a run does it
+    assert "test_logs.py" in lines.getvalue()
+    assert SECRET not in lines.getvalue()
+
+
+def test_page_faults_are_counted_by_part() -> None:
+    metrics = ServerMetrics()
+    name = b'vrag_page_faults_total{part="tables"} '
+    before = float(metrics.render().split(name)[1].split()[0])
+    with collect_page_faults():
+        report_fault(UnreadPart.TABLES, "report.pdf, page 4: its tables could not be read", IndexError())
+    assert float(metrics.render().split(name)[1].split()[0]) == before + 1
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,29 @@ import pytest
 from javascript import NODE
 
 import vrag.server
+from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
+from vrag.agent.evidence import Evidence
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
-from vrag.agent.runs.run_result import NOT_FOUND, OFFLINE, RunResult
+from vrag.agent.policy import OFFLINE
+from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
+from vrag.agent.runs.run_store import RunState
 from vrag.model_profiles import profile_named
-from vrag.render.text_format import A_MODEL, INTERRUPTED, NOTHING_FOUND, STOPS, outcome
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.render.text_format import (
+    A_MODEL,
+    CLOSEST_PASSAGES,
+    FOUND_ON_PAGE,
+    INTERRUPTED,
+    NOTHING_FOUND,
+    STOPS,
+    outcome,
+)
+from vrag.server.mcp import answer_data
 from vrag.server.openai.reply import build_reply, plain_answer
+from vrag.server.runs.schema import RunDetail
 from vrag.testing import tiny_corpus
+from vrag.types import ItemKind
 
 STATIC = Path(vrag.server.__file__).parent / "static"
 
@@ -57,18 +73,56 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     for module in ("js/format.js", "js/run/wording.js"):
         (tmp_path / module).write_text((STATIC / module).read_text("utf-8"), "utf-8")
     code = (
-        "import { CUT_OFF, ENDINGS, NOT_FOUND } from './js/run/wording.js';"
+        "import { CLOSEST_PASSAGES, CUT_OFF, ENDINGS, FOUND_ON_PAGE, NOT_FOUND } from './js/run/wording.js';"
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
-        "console.log(JSON.stringify([names, CUT_OFF.name, NOT_FOUND.name, NOT_FOUND.said]))"
+        "const others = [CUT_OFF, NOT_FOUND, FOUND_ON_PAGE, CLOSEST_PASSAGES].map(({ name }) => name);"
+        "console.log(JSON.stringify([names, others, NOT_FOUND.said]))"
     )
     line = [*NODE, "--input-type=module", "-e", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
-    names, interrupted, not_found, said = json.loads(done.stdout)
+    names, others, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
-    assert (interrupted, not_found, said) == (INTERRUPTED[0], NOTHING_FOUND[0], NOT_FOUND)
+    assert others == [name for name, _ in (INTERRUPTED, NOTHING_FOUND, FOUND_ON_PAGE, CLOSEST_PASSAGES)]
+    assert said == NOT_FOUND
 
 
 def test_the_page_knows_the_offline_policy_by_its_name() -> None:
     [name] = re.findall(r'export const OFFLINE = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8"))
     for policy in (ExtractivePolicy, ExtractiveGraphPolicy):
         assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == OFFLINE
+
+
+def evidence_of(page: int) -> Evidence:
+    return Evidence(
+        item=f"a-{page}", document_id="a", document="a.pdf", page=page, kind=ItemKind.PAGE,
+        box=(0.1, 0.1, 0.9, 0.2), quote="Six knots.",
+    )  # fmt: skip
+
+
+def test_passages_without_an_answer_are_called_so_in_every_interface() -> None:
+    started, end = ended("extractive", StopReason.ABSTAINED)
+    run = RunResult.of((started, end.model_copy(update={"evidence": (evidence_of(1), evidence_of(2))})))
+    assert run.kind is ResultKind.PASSAGES
+    assert outcome(run).name == "Closest passages"
+    reply = build_reply("1", run, "/#/runs/1")
+    assert "**Closest passages**" in reply.content
+    assert reply.vrag.kind is ResultKind.PASSAGES
+    assert plain_answer(reply.content) is None, "sent back by a client it is no answer"
+    assert answer_data("1", run)["kind"] == "passages"
+    assert RunDetail.of("1", run, RunState.FINISHED).kind is ResultKind.PASSAGES
+
+
+def test_an_answer_without_a_model_was_found_on_the_page_and_has_no_verdicts() -> None:
+    """Not even one that was recorded with verdicts on the text that it was read from."""
+    started, end = ended("extractive", StopReason.ANSWERED)
+    claim = CheckedClaim(
+        kind=ClaimKind.SENTENCE, start=0, end=9, verdict=ClaimVerdict.SUPPORTED, numbers=(1,)
+    )
+    answer = {"text": "six knots", "evidence": (evidence_of(1),), "claims": (claim,)}
+    run = RunResult.of((started, end.model_copy(update=answer)))
+    assert (run.kind, run.claims) == (ResultKind.ANSWER, ())
+    assert outcome(run)[:2] == ("Found on the page", "calm")
+    assert outcome(run).note == BY_READER
+    for shown in (build_reply("1", run, "/#/runs/1").content, str(answer_data("1", run))):
+        assert BY_READER in shown
+        assert "supported" not in shown.replace("unsupported_claims", "")

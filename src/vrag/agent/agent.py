@@ -92,8 +92,8 @@ class Agent:
         """Run one question and yield its events as they happen.
 
         Every run ends with an `AnswerGiven` or a `RunFailed`: failures of model, search and collection
-        are events and do not raise. Anything else that raises is a fault of the program. Closing the
-        generator closes the policy's, so that no connection is left open.
+        are events and do not raise, as are faults of the program. Only where memory or a disk fails, an
+        error is raised. Closing the generator closes the policy's, so that no connection is left open.
 
         Args:
             question: The question; a `Question` where there is more than its words.

@@ -8,6 +8,7 @@ there.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -43,7 +44,16 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.method import ActionOutcome, Context, Episode, Method
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Policy, Reply, Retry
+from vrag.agent.policy import (
+    OFFLINE,
+    Delta,
+    EnclosedImage,
+    FinishReason,
+    Picture,
+    Policy,
+    Reply,
+    Retry,
+)
 from vrag.agent.prompts import encodable
 from vrag.agent.question import Question
 from vrag.agent.replies.reply_text import Thinking
@@ -56,11 +66,14 @@ from vrag.errors import (
     CorpusError,
     MissingExtra,
     ModelError,
+    RunError,
     SearchError,
     VragError,
 )
+from vrag.reading.page_faults import collect_page_faults, describe_fault
 
 T = TypeVar("T")
+log = logging.getLogger("vrag.agent")
 GRACE_SECONDS = 5.0
 """Time to check the evidence of an answer, once the seconds of a run are used up."""
 _MAX_SHORTENED_STEPS = 3
@@ -150,6 +163,8 @@ class Run:
     """True once the model was told that its answer is in doubt."""
     too_long: set[int] = field(default_factory=set[int])
     """Steps in which the context was too long."""
+    page_faults: dict[str, None] = field(default_factory=dict[str, None])
+    """Sentences about what of the pages could not be read, by a fault of the program."""
 
     @property
     def follows_draft(self) -> bool:
@@ -174,17 +189,27 @@ class Run:
             self._fail(error, StopReason.MODEL_ERROR)
         except (SearchError, CollectionError, CorpusError, MissingExtra) as error:
             self._fail(error, StopReason.SEARCH_ERROR)
+        except (RunError, MemoryError):  # of the machine; the run cannot be written, or nothing can
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of the program is the reason of a failure too
+            log.error("The run %s failed.", self.log.run_id, extra={"fault": error})  # noqa: TRY400
+            self._fail(error, StopReason.FAULT)
         finally:
             self.cancelling.cancel()
             await asyncio.gather(self.cancelling, return_exceptions=True)
         for event in self.log.drain():
             yield event
 
-    def _fail(self, error: VragError, reason: StopReason) -> None:
+    def _fail(self, error: Exception, reason: StopReason) -> None:
+        """Add the last event. Messages of faults are left out, since they may hold anything."""
+        is_fault = not isinstance(error, VragError)
+        message = (
+            f"This is a fault of vrag: {describe_fault(error)}. Please report it." if is_fault else str(error)
+        )
         self.log.add(
             RunFailed,
             boundary=type(error).__name__,
-            message=str(error),
+            message=message,
             stop_reason=reason,
         )
 
@@ -236,9 +261,16 @@ class Run:
         answer = self.answer
         said = None if answer is None else answer.text
         text = None if answer is None or answer.abstains else said
-        verify = self.settings.verify is not VerifyMode.OFF
+        is_offline = self.settings.policy == OFFLINE
         review_in_thread = partial(
-            review_answer, self.question, said, episode, self.environment, given=text, verify=verify
+            review_answer,
+            self.question,
+            said,
+            episode,
+            self.environment,
+            given=text,
+            verify=self.settings.verify is not VerifyMode.OFF and not is_offline,
+            passages=is_offline,
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
@@ -282,7 +314,7 @@ class Run:
             citations=review.citations,
             claims=review.claims,
             withdrawn=review.text if withdrawn else None,
-            unsupported=review.faults,
+            unsupported=(*review.faults, *self.page_faults),
             stop_reason=StopReason.ABSTAINED if withdrawn else review.stop_reason,
         )
 
@@ -459,7 +491,7 @@ class Run:
         assert self.cancelling is not None
         limit = self.settings.limits.seconds
         left = None if limit is None else max(grace, limit - (time.perf_counter() - self.started))
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._collect_faults(work))
         try:
             await asyncio.wait({task, self.cancelling}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if self.cancelling.done():
@@ -471,6 +503,10 @@ class Run:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    async def _collect_faults(self, work: Awaitable[T]) -> T:
+        with collect_page_faults(self.page_faults):
+            return await work
 
     async def _add_call(self, call: ModelCall, reply: Reply, turn: Turn[Any]) -> None:
         messages = [message for message in call.context.messages if message not in self.log.hashes]

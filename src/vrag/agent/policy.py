@@ -14,6 +14,9 @@ from vrag.geometry import Size, View, decode_jpeg
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+OFFLINE = "extractive"
+"""Name of the policy that reads the pages without a model, and must say so."""
+
 
 class Role(StrEnum):
     """The role of a message. The system message never holds text of documents."""

@@ -66,16 +66,16 @@ def ask(
     New and changed documents are indexed first. The agent looks in the documents you name, or in the
     whole collection if you name none.
 
-    Without a model, the offline policy searches, crops and quotes, and abstains if it finds no answer; it
-    needs no key and no network. With a model, the agent reasons over what it sees: `vrag` in one
-    conversation, `vimrag` with a memory graph. `rag` (one search, one answer) and `react` (search only)
-    are baselines to compare with.
+    Without a model, cells that the question names and plain statements are found on the page; for other
+    questions the closest passages are shown. That needs no key and no network. With a model, the agent
+    reasons over what it sees: `vrag` in one conversation, `vimrag` with a memory graph. `rag` (one search,
+    one answer) and `react` (search only) are baselines to compare with.
 
     If another process is writing to the collection, new documents wait for it (--wait), and after that the
     answer comes from what is indexed already.
 
-    Exit status: 0 answered, 3 abstained, 2 wrong usage, 1 failed, 4 another process is writing to the
-    collection, which has nothing to answer from yet, 130 stopped.
+    Exit status: 0 answered, 3 no answer (passages or nothing), 2 wrong usage, 1 failed, 4 another process
+    is writing to the collection, which has nothing to answer from yet, 130 stopped.
 
     Examples:
 
@@ -209,6 +209,7 @@ def run_as_json(stored: StoredRun) -> dict[str, Any]:
     places = [_evidence(number, evidence, stored) for number, evidence in enumerate(run.evidence, 1)]
     return {
         "question": run.question,
+        "kind": run.kind,
         "answer": run.answer,
         "marked": run.marked_answer.text or None,
         "withdrawn": run.withdrawn,

@@ -12,11 +12,11 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.runs.run_result import NOT_FOUND, RunResult
+from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
 from vrag.render.answer_markdown import sign_answer, write_markdown
-from vrag.render.text_format import A_MODEL, BY_READER, count, place_name
+from vrag.render.text_format import A_MODEL, count, place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
@@ -187,7 +187,7 @@ def _print_answer(run: RunResult, *, offline: bool) -> None:
         echo(("Answer:", "bold green"))
         _print_markdown(write_markdown(sign_answer(run), "\\[{}\\]".format))
     else:
-        echo(("Answer: ", "bold green"), plain(text))
+        echo(("Answer: ", "bold" if offline else "bold green"), plain(text))
     if run.reading is not None:
         for line in filter(None, (run.reading.arithmetic, run.reading.context)):
             echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
@@ -220,6 +220,10 @@ def _print_no_answer(
     if run.withdrawn is not None:
         answer = plain(run.marked_answer.text)
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
+    elif run.kind is ResultKind.PASSAGES:
+        echo(
+            ("Closest passages", "bold"), f" ({NOT_FOUND.removesuffix('.').lower()}; name one with --model):"
+        )
     elif run.stop_reason is StopReason.ABSTAINED:
         reason = (
             f"{NOT_FOUND} {A_MODEL} Name one with --model."

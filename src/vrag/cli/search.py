@@ -17,6 +17,7 @@ from vrag.errors import CorpusError, EmbedError, SearchError
 from vrag.factory.indexing import documents_under, load_embedder
 from vrag.factory.session import Session, open_session
 from vrag.index.collection import Collection
+from vrag.reading.questions.query_analysis import without_form
 from vrag.search.engine import Ranking
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
@@ -68,6 +69,7 @@ def search(
         names = ", ".join(map(str, docs))
         raise SearchError(f"No document in {names} is indexed.", "Index it: vrag index add PATH")
     kinds = frozenset(map(ItemKind, kind)) if kind else None
+    query = without_form(query)
     corpora = frozenset(corpus) or None
     found = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
     hits = session.document_names(docs).named_hits(found)

@@ -78,7 +78,13 @@ def tables(
 
     Example: vrag tables report.pdf --page 3 --format csv
     """
-    found = _find(file, page, corpus_options(opt.load_flags(locals()).settings))
+    from vrag.reading.page_faults import collect_page_faults
+
+    options = corpus_options(opt.load_flags(locals()).settings)
+    with collect_page_faults() as faults:
+        found = _find(file, page, options)
+    for fault in faults:
+        warn(fault)
     if output is not None and found:
         _write(found, file, output, format)
     elif output is None and format is TableFormat.JSON:
@@ -87,7 +93,7 @@ def tables(
     elif output is None:
         for number, table in enumerate(found):
             print(("\n" if number else "") + _text(table, format), end="")
-    if not found:
+    if not found and not faults:
         warn(f"There are no tables {f'on page {page} of' if page else 'in'} {file.name}.")
 
 
@@ -140,15 +146,17 @@ def _find(file: Path, page: int | None, options: CorpusOptions) -> list[PageTabl
 def _tables_of(item: Item, folder: Path) -> Iterator[PageTable]:
     from PIL import Image
 
+    from vrag.reading.page_faults import UnreadPart, read_part
     from vrag.reading.tables.finder import find_tables
 
     if item.image is None:
         return
     path = folder / item.image
     with Image.open(path, formats=("PNG", "JPEG")) as picture:
-        for number, table in enumerate(find_tables(item, picture), 1):
-            yield PageTable(item.ordinal, number, table)
+        found = read_part(UnreadPart.TABLES, item, lambda: find_tables(item, picture), ())
     path.unlink(missing_ok=True)
+    for number, table in enumerate(found, 1):
+        yield PageTable(item.ordinal, number, table)
 
 
 def _items(file: Path, page: int | None, options: CorpusOptions, folder: Path) -> Iterator[tuple[Item, int]]:

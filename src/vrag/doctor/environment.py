@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -29,6 +30,14 @@ UNTESTED = {
     "protected by its folder alone. What else differs: docs/platforms.md.",
 }
 """Limits on other systems than Linux, by `sys.platform`."""
+MATH = "libreoffice-math-nogui"
+"""Package of the part of LibreOffice that draws formulas."""
+OFFICE_FONTS = {
+    "Liberation": "fonts-liberation",
+    "Carlito": "fonts-crosextra-carlito",
+    "Caladea": "fonts-crosextra-caladea",
+}
+"""Fonts as wide as those of office programs, and the packages that have them."""
 MIN_PYTHON = (3, 11)
 MIN_DISK_BYTES, LOW_DISK_BYTES = 2e8, 2e9
 """Free space below which the check fails, and below which it warns."""
@@ -140,14 +149,37 @@ def _is_installed(module: str) -> bool:
 
 
 def check_office() -> Check:
-    """Find LibreOffice, which converts office documents."""
+    """Find LibreOffice, which converts office documents, its formulas, and fonts of the usual widths."""
     from vrag.corpus.formats.office import find_soffice
 
     try:
         program = find_soffice()
     except UnsupportedFormatError as error:
         return warning("Not found: office documents cannot be read.", error.hint)
-    return ok(program, details={"program": program})
+    folder = Path(program).resolve().parent
+    missing = [] if any(folder.glob("*smlo.*")) or folder.name != "program" else [MATH]
+    missing += [package for font, package in OFFICE_FONTS.items() if not _has_font(font, folder)]
+    details = {"program": program, "missing": missing}
+    if not missing:
+        return ok(program, details=details)
+    return warning(
+        f"{program}, without {', '.join(missing)}: formulas are left out, or lines break at other words.",
+        f"Debian and Ubuntu: apt install {' '.join(missing)}; see docs/platforms.md for other systems.",
+        details,
+    )
+
+
+def _has_font(font: str, program: Path) -> bool:
+    """Return whether LibreOffice brings a font, or the system has it; True where that cannot be known."""
+    if any((program.parent / "share" / "fonts").rglob(f"{font}*")):
+        return True
+    lister = shutil.which("fc-list")
+    if lister is None:
+        return True
+    listed = subprocess.run(  # noqa: S603 - a program of the system, without input
+        [lister, ":", "family"], capture_output=True, text=True, check=False, timeout=30
+    )
+    return listed.returncode != 0 or font.casefold() in listed.stdout.casefold()
 
 
 def start_worker() -> Protection:

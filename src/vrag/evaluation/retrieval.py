@@ -1,4 +1,4 @@
-"""Retrieval evaluation: searches for the questions word for word, and measures of their results.
+"""Retrieval evaluation: searches for the questions, without what they say about the form of the answer.
 
 Regions are ranked over all hits of a search. MMDocIR (Dong et al. 2025, arXiv 2501.08828) cuts every document
 into layouts beforehand, and ranks those of the document that a question is about. Here nothing is cut
@@ -33,6 +33,7 @@ from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
 from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
+from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.text_layout import layout
 from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query
@@ -158,7 +159,7 @@ def evaluate_retrieval(
     asked = [(case, gold) for case, gold in golds if gold.grades and case.query.strip()]
     started = time.perf_counter()
     within = frozenset(document.id for document in documents) or None
-    queries = [Query(case.query, within) for case, _ in asked]
+    queries = [Query(without_form(case.query), within) for case, _ in asked]
     batches = (queries[at : at + _BATCH] for at in range(0, len(queries), _BATCH))
     found = [hits for batch in batches for hits in searcher.search(batch, DEPTH)]
     seconds = time.perf_counter() - started

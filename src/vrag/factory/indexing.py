@@ -231,6 +231,8 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
     """Return the indexed documents under these files and folders that still exist on disk.
 
+    A path at which nothing lies may be the name of a document, as `vrag search` prints it.
+
     Documents that were deleted from the disk stay in the collection until `prune`.
     """
     from vrag.index.maintenance import absolute_paths, is_below
@@ -240,9 +242,17 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
         document
         for document in collection.documents()
         if document.status.served
-        and any(is_below(folder, document) for folder in folders)
+        and (
+            any(is_below(folder, document) for folder in folders)
+            or any(_is_name_of(path, document) for path in paths)
+        )
         and os.path.lexists(document.path)
     ]
+
+
+def _is_name_of(path: Path, document: Document) -> bool:
+    """Check whether a path at which nothing lies is the end of a document's."""
+    return not os.path.lexists(path) and Path(document.path).parts[-len(path.parts) :] == path.parts
 
 
 def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:

@@ -43,7 +43,7 @@ class Embedded:
 
 
 Made: TypeAlias = Conversion | Embedded
-"""A result of a producer: in a collection with an embedder, every item comes as `Embedded`."""
+"""A result of a producer: with an embedder, an item comes as `Embedded` if it has a vector."""
 
 Present: TypeAlias = "Callable[[SourceFile], Collection[int]]"
 """Returns the ordinals of a source's items that are present already; called once per source."""
@@ -80,8 +80,9 @@ def embed_all(
     *,
     live: bool = False,
 ) -> Generator[Made, None, None]:
-    """Embed every item. An item that cannot be embedded fails by itself, with the reason.
+    """Embed every item that has content for the embedder; another one stays without a vector.
 
+    An item that cannot be embedded fails by itself, with the reason.
     `Finished` is held back until all items of its source are out; `live`, what waits is embedded then. The
     conversions are closed in the end. Raises `EmbedderFailedError` if the embedder itself fails: no item is
     the cause, and none is given up, and `CollectionError` if the embedder returns vectors of another shape
@@ -105,12 +106,12 @@ def embed_all(
         yield from finished
 
 
-def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) -> EmbedContent:
+def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) -> EmbedContent | None:
     """Return the richest form of an item that an embedder supports.
 
     A page is its picture, a clip its video, or one frame of it where video is not understood, a passage its
-    text under its headings. For embedders of text alone it is always the text. Raises `EmbedError` if the
-    item has no form that the embedder supports, or it cannot be read.
+    text under its headings. For embedders of text alone it is always the text. Returns None if the item has
+    no form that the embedder supports, such as a page without text; raises `EmbedError` if it cannot be read.
     """
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)
@@ -124,12 +125,13 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
             raise EmbedError(f"Its picture cannot be opened: {error}.") from error
     text = f"{item.heading}\n{item.text}".strip()
     if not text or Modality.TEXT not in modalities:
-        known = ", ".join(sorted(modalities))
-        raise EmbedError(f"It has no content that the embedder supports ({known}).")
+        return None
     return EmbedContent(text=text)
 
 
-def _embed(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> Iterator[Embedded | Failed]:
+def _embed(
+    batch: Sequence[Converted], embedder: Embedder, items_dir: Path
+) -> Iterator[Embedded | Converted | Failed]:
     """Embed a batch, in parts whose pictures are not too large together."""
     ready: list[tuple[Converted, EmbedContent]] = []
     pixels = 0
@@ -138,6 +140,9 @@ def _embed(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> I
             content = content_of(made.item, items_dir, embedder.modalities)
         except EmbedError as error:
             yield Failed(made.source, made.item.ordinal, str(error))
+            continue
+        if content is None:
+            yield made
             continue
         size = content.image.width * content.image.height if content.image else 0
         if ready and pixels + size > _MAX_PIXELS:

@@ -87,6 +87,8 @@ class CollectionStatus:
     documents: int
     """Distinct contents among the files that are ready or partial."""
     items: int
+    without_vector: int
+    """Items without content for the embedder, which are found by words alone; 0 without an embedder."""
     bytes: int
     """Size on disk, recorded runs included."""
     problems: tuple[Document, ...]
@@ -166,6 +168,7 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
         files=dict(Counter(document.status for document in documents)),
         documents=len({document.id for document in documents if document.status.served}),
         items=len(catalog.ids),
+        without_vector=_count_without_vector(collection),
         bytes=collection.location.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
@@ -176,6 +179,14 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
         content_version=catalog.content,
         table_version=catalog.version[0],
     )
+
+
+def _count_without_vector(collection: Collection) -> int:
+    embedder = collection.header.embedder
+    if embedder is None:
+        return 0
+    missing = f"{vector_column(embedder.kind)} IS NULL"
+    return len(collection.item_table.read(["id"], missing).data)
 
 
 def _page_vectors(collection: Collection) -> PageVectors | None:

@@ -234,14 +234,14 @@ def name_values(document: str, name: str) -> dict[str, str | int]:
 
 def item_rows(
     items: Sequence[Item],
-    vectors: Sequence[NDArray[Any]] | None = None,
+    vectors: Sequence[NDArray[Any] | None] | None = None,
     embedder: EmbedderInfo | None = None,
     open_file: Callable[[str], BinaryIO] | None = None,
 ) -> ArrowTable:
     """Convert items to an Arrow table of `item_schema(embedder)`.
 
-    With an embedder each item has vectors, (dimension,) or (vectors, dimension). `open_file` opens a stored
-    picture or clip; without it their checksums are those of the items, as far as these have them.
+    With an embedder each item has vectors, (dimension,) or (vectors, dimension), or None. `open_file` opens a
+    stored picture or clip; without it their checksums are those of the items, as far as these have them.
     """
     pa = arrow()
     rows = [
@@ -281,17 +281,26 @@ def item_rows(
     return seal(table, ITEM_PARTS, known)
 
 
-def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderInfo) -> Any:  # noqa: ANN401
+def _vector_array(vectors: Sequence[NDArray[Any] | None], embedder: EmbedderInfo) -> Any:  # noqa: ANN401
     """Convert vectors to an Arrow array: numbers are copied whole, never one by one."""
     pa = arrow()
     dtype = STORED[embedder.kind][1]
-    parts = [np.asarray(vector, dtype).reshape(-1, embedder.dimension) for vector in vectors]
+    is_single = embedder.kind is VectorKind.SINGLE
+    nothing = np.zeros((int(is_single), embedder.dimension), dtype)
+    parts = [
+        nothing if vector is None else np.asarray(vector, dtype).reshape(-1, embedder.dimension)
+        for vector in vectors
+    ]
+    missing = pa.array([vector is None for vector in vectors], pa.bool_())
+    mask = missing if any(vector is None for vector in vectors) else None
     flat = np.concatenate(parts) if parts else np.zeros((0, embedder.dimension), dtype)
-    rows = pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), embedder.dimension)
-    if embedder.kind is VectorKind.SINGLE:
+    rows = pa.FixedSizeListArray.from_arrays(
+        pa.array(flat.reshape(-1)), embedder.dimension, mask=mask if is_single else None
+    )
+    if is_single:
         return rows
     ends = np.cumsum([0, *(len(part) for part in parts)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), rows)
+    return pa.ListArray.from_arrays(pa.array(ends), rows, mask=mask)
 
 
 class FileChecksums(NamedTuple):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole
+from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
 from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
 from vrag.reading.text_layout import STOP_WORDS, tokens
@@ -87,7 +88,11 @@ def match_values(
 
 
 def find_labelled_values(item: Item) -> list[LabelledValue]:
-    """Return the values of a page with the labels at each of their sides."""
+    """Return the values of a page with the labels at each of their sides; none after a reported fault."""
+    return read_part(UnreadPart.VALUES, item, lambda: _find_values(item), [])
+
+
+def _find_values(item: Item) -> list[LabelledValue]:
     page = read_words(item)
     rows = split_pieces(page, range(len(page.numbers)))
     pieces = [piece for row in rows for piece in row]

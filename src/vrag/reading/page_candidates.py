@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
@@ -12,16 +12,25 @@ from vrag.reading.answer_checks import can_answer
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import complete_value, skip_neighbour
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import PageLayout, Rect, around
+from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
+CERTAIN = 0.25
+"""The probability from which a cell that the question names is certain."""
+CERTAIN_TEXT = 0.8
+"""The probability from which words of running text are certain."""
+MIN_NAMED = 2 / 3
+"""Share of the words of a question that the heads and the caption of a certain cell have."""
 PER_TABLE = 5
 """Candidates of each table that are ranked with those of others."""
 MAX_VALUES = 5
@@ -70,10 +79,12 @@ def list_candidates(
     `spans` are those of its text; `table_scorer` is None for that of the package.
     """
     page, kind = scored.page, find_focus(question).kind
+    analysed = analyse_question(question)
     for table in tables:
         ranked = rank_answers(
             question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
         )
+        ranked = [answer for answer in ranked if analysed.asks_for(answer.candidate.operation)]
         pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]
         pairs = [
             (reading, answer) for reading, answer in pairs if can_answer(question, reading, table.caption)
@@ -87,6 +98,64 @@ def list_candidates(
     stated = [(read_span(page, place, span.sentence), span) for place, span in whole]
     for candidate in _with_margins(number, [pair for pair in stated if can_answer(question, pair[0])]):
         yield replace(candidate, table=_find_table(candidate.reading, tables))
+
+
+def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
+    """Return whether a candidate is of the kind of answers that are right three times in four.
+
+    It is running text with a high probability, or one cell that is read, and the question names it: all words
+    of the head of its row, and some of its column, or the other way round. Heads and caption have most words
+    of the question and all its numbers, and it asks for nothing that has to be computed. Of other kinds a
+    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
+    """
+    source, table = candidate.source, candidate.table
+    if isinstance(source, ScoredSpan):
+        return probability >= CERTAIN_TEXT
+    if not isinstance(source, RankedAnswer) or table is None or probability < CERTAIN:
+        return False
+    found = source.candidate
+    if found.operation is not TableOperation.LOOKUP or len(found.cells) != 1:
+        return False
+    cell = found.cells[0]
+    if cell.row < table.header_rows or cell.column < table.header_columns:
+        return False
+    asked = _content_terms([without_form(question)])
+    row = _content_terms(head.text for head in table.row_heads(cell.row))
+    column = _content_terms(head.text for head in table.column_heads(cell.column))
+    named = asked & (row | column | _content_terms([table.caption]))
+    return (
+        _names_cell(asked, row, column)
+        and len(named) >= MIN_NAMED * len(asked)
+        and not any(term[0].isdigit() for term in asked - named)
+        and not _asks_to_compute(question, row | column)
+    )
+
+
+def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
+    """Return whether a question has all words of one head of a cell, and words of the other."""
+    if not (row and column):
+        return False
+    return any(
+        whole <= asked and not asked.isdisjoint(part - whole or part)
+        for whole, part in ((row, column), (column, row))
+    )
+
+
+def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
+    """Return whether a question asks for a value to be computed; a total may be the name of a row."""
+    analysed = analyse_question(question)
+    if analysed.has("difference", "change", "ratio", "average", "percent", "than", "comparative"):
+        return True
+    return analysed.has("total") and "total" not in heads
+
+
+def _content_terms(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(
+        token.term
+        for text in texts
+        for token in tokens(text)
+        if STOP_WORDS.isdisjoint((token.term, text[token.start : token.end].lower()))
+    )
 
 
 def _complete_spans(

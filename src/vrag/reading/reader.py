@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from vrag.errors import VragError
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions, ReadPage
 from vrag.reading.answer_features import (
     ANSWER_FEATURES,
@@ -25,7 +26,8 @@ from vrag.reading.answer_features import (
     fold_answer,
 )
 from vrag.reading.line_scoring import FITTING, RANK, locate
-from vrag.reading.page_candidates import PageCandidate, list_candidates
+from vrag.reading.page_candidates import PageCandidate, is_certain, list_candidates
+from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
@@ -65,11 +67,15 @@ class TableCache:
         self._tables: LRUCache[tuple[str, str], tuple[DocumentTable, ...]] = LRUCache(pages)
 
     def tables(self, page: ReadPage) -> tuple[DocumentTable, ...]:
-        """Return the tables of a page."""
+        """Return the tables of a page; none, which is told, where a fault keeps them from being found."""
         key = page.item.id, page.item.text
         tables = self._tables.get(key)
         if tables is None:
-            tables = find_tables(page.item, page.picture())
+            tables = read_part(
+                UnreadPart.TABLES, page.item, lambda: find_tables(page.item, page.picture()), None
+            )
+            if tables is None:
+                return ()
             self._tables[key] = tables
         return tables
 
@@ -103,18 +109,44 @@ def read(
 ) -> list[Reading]:
     """Return the candidates for the answer on some pages, given best first; the likeliest comes first.
 
-    `text_reader` reads the running text; None for the reader of the package.
+    A page on which the reader fails is left out, see `page_faults`. `text_reader` reads the running text;
+    None for the reader of the package.
     """
+
+    def read_pages(chosen: Sequence[ReadPage]) -> list[Reading]:
+        return _read_pages(question, chosen, text_reader or load_text_reader(), cache, options)
+
+    try:
+        return read_pages(pages)
+    except (VragError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - found again, and told, on the page that it comes from
+        first = error
+    alone = [
+        read_part(UnreadPart.ANSWERS, page.item, partial(read_pages, [page]), None) is not None
+        for page in pages
+    ]
+    readable = [page for page, is_readable in zip(pages, alone, strict=True) if is_readable]
+    if len(readable) == len(pages):  # no page is to blame alone
+        raise first
+    return read_pages(readable)
+
+
+def _read_pages(
+    question: str,
+    pages: Sequence[ReadPage],
+    text_reader: TextReader,
+    cache: TableCache,
+    options: ReadingOptions,
+) -> list[Reading]:
     placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
 
     def rank(asked: str) -> list[Reading]:
-        candidates, features = weigh_candidates(
-            asked, placed, text_reader or load_text_reader(), options=options
-        )
+        candidates, features = weigh_candidates(asked, placed, text_reader, options=options)
         scorer = load_answer_scorer() if options.learnt else None
         form = read_form(asked)
         return [
-            _write_reading(candidates[number], probability, form)
+            _write_reading(asked, candidates[number], probability, form)
             for number, probability in rank_different_answers(candidates, features, scorer)
         ]
 
@@ -141,6 +173,7 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
                 found,
                 arithmetic=" · ".join(filter(None, (derivation, found.arithmetic))),
                 probability=named.probability * found.probability,
+                is_certain=False,
             )
             for found in rank(description.with_name(named.text))[:MAX_NAMES]
             if (found.item, found.frame) != (named.item, named.frame)
@@ -151,14 +184,15 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
     return sorted(answers, key=lambda reading: -reading.probability)
 
 
-def _write_reading(candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
+def _write_reading(question: str, candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
     """Return the reading of a candidate with its probability, its answer in the form that is wanted."""
     text, source = candidate.reading.text, candidate.source
     if isinstance(source, RankedAnswer):
         text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
     else:
         text = write_answer(text, form)
-    return replace(candidate.reading, text=text, probability=probability)
+    certain = is_certain(question, candidate, probability)
+    return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 
 def rank_different_answers(

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.geometry import Box
+from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.types import Item
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -215,7 +216,15 @@ def around(rects: Iterable[Rect]) -> Rect | None:
 
 
 def layout(item: Item) -> PageLayout:
-    """Find the lines and blocks of an item. Words without a usable box or span are left out."""
+    """Find the lines and blocks of an item. Words without a usable box or span are left out.
+
+    A fault costs the item its lines, see `page_faults`.
+    """
+    empty = PageLayout(item, [], [], np.empty((0, 4)), [], 1.0)
+    return read_part(UnreadPart.TEXT, item, lambda: _find_layout(item), empty)
+
+
+def _find_layout(item: Item) -> PageLayout:
     words: list[tuple[int, int, Rect]] = []
     for word in item.words:
         sides = word.box.as_tuple()

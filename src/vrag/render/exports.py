@@ -81,6 +81,7 @@ def export_of(stored: StoredRun, format: Format | str = Format.HTML, *, server: 
             value = {
                 "run": stored.id,
                 "question": run.question,
+                "kind": run.kind,
                 "answer": run.answer,
                 "marked": run.marked_answer.text or None,
                 "withdrawn": run.withdrawn,

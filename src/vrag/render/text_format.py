@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vrag.agent import events
 from vrag.agent.events import Event, StopReason
 from vrag.agent.evidence import BoxSides, Evidence
-from vrag.agent.runs.run_result import RunResult, is_whole
+from vrag.agent.runs.run_result import BY_READER, ResultKind, RunResult, is_whole
 from vrag.types import ItemKind
 
 STOPS = {
@@ -31,8 +31,12 @@ INTERRUPTED = ("Interrupted", "fair")
 """Name and mood of a run without an end."""
 RUNNING = ("Running", "fair")
 """Name and mood of a running run."""
+FOUND_ON_PAGE = ("Found on the page", "calm")
+"""Name and mood of an answer without a model."""
+CLOSEST_PASSAGES = ("Closest passages", "calm")
+"""Name and mood of a run without a model that has no answer, but passages."""
 NOTHING_FOUND = ("No answer found", "calm")
-"""Name and mood of a run in which the offline policy abstained."""
+"""Name and mood of a run without a model that has neither."""
 WITHDRAWN = ("Answer withdrawn", "calm")
 """Name and mood of a run whose answer was withdrawn, since its evidence does not support it."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -43,7 +47,6 @@ _BROAD = frozenset("mwMW@%—…")
 _MAX_LINE_CHARACTERS = 300
 """Length of a line of progress, the ellipsis of a longer one included."""
 ATTACHED = "A picture that came with the question"
-BY_READER = "Found by the offline reader, without a model."
 A_MODEL = "A model that sees pictures could find one."
 
 
@@ -256,11 +259,13 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     if isinstance(result.end, events.RunFailed):
         note = f"The run ended with a {result.end.boundary}."
     elif result.answer is not None:
-        note = BY_READER if result.is_offline else ""
+        if result.is_offline:
+            (name, mood), note = FOUND_ON_PAGE, BY_READER
     elif result.withdrawn is not None:
         name, mood = WITHDRAWN
     elif reason is StopReason.ABSTAINED and result.is_offline:
-        (name, mood), note = NOTHING_FOUND, A_MODEL
+        has_passages = result.kind is ResultKind.PASSAGES
+        (name, mood), note = CLOSEST_PASSAGES if has_passages else NOTHING_FOUND, A_MODEL
     text = result.unanswered(under_way=under_way) if result.answer is None else result.answer
     reading = result.reading
     read = () if reading is None else tuple(filter(None, (reading.arithmetic, reading.context)))

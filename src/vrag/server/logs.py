@@ -199,7 +199,7 @@ class _LineFormatter(logging.Formatter):
         all_fields: dict[str, Any] = {"request": _request_id.get()} | getattr(record, "fields", {})
         names = _REQUEST_FIELDS + _RUN_FIELDS
         fields = {name: all_fields[name] for name in names if all_fields.get(name) not in {None, ""}}
-        error = record.exc_info[1] if record.exc_info else None
+        error = record.exc_info[1] if record.exc_info else getattr(record, "fault", None)
         trace = _trace(error, whole=self._whole) if error else []
         level, message = record.levelname.lower(), record.getMessage()[:_MAX_MESSAGE_CHARS]
         if self._as_text:

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from vrag.agent.events import AnswerCited, AnswerGiven, Event, RunFailed
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import BY_READER, RunResult
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
-from vrag.render.text_format import BY_READER, one_line, step_line
+from vrag.render.text_format import one_line, step_line
 from vrag.render.verdicts import notable_claims
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
@@ -293,6 +293,7 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
     reading, text = outline.reading, outline.marked_answer.text
     offline = outline.answer is not None and outline.is_offline
     return {
+        "kind": outline.kind,
         "answer": text if outline.answer is not None else None,
         **({"withdrawn": text} if outline.withdrawn is not None else {}),
         **({"note": BY_READER} if offline else {}),

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, RunStarted, UsageReported
+from vrag.reading.page_faults import FAULT_COUNTS, UnreadPart
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_LEFT_STATUS = 499
@@ -65,6 +68,7 @@ class ServerMetrics:
         self.streams = gauge("vrag_streams", "Open streams of events.")
         self.events = counter("vrag_stream_events", "Events sent.")
         self._uploads = counter("vrag_uploads", "Uploaded documents, by final state.", ("state",))
+        self._registry.register(PageFaultCollector())
 
     def upload_ended(self, state: str) -> None:
         """Count an uploaded document, with the final state of its job."""
@@ -86,6 +90,21 @@ class ServerMetrics:
     def render(self) -> bytes:
         """Render all of them in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class PageFaultCollector(Collector):
+    """The faults of the parts that read pages, since the process began."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the counter, by part."""
+        faults = CounterMetricFamily(
+            "vrag_page_faults",
+            "Pages of which a part could not be read, by a fault of vrag.",
+            labels=("part",),
+        )
+        for part in UnreadPart:
+            faults.add_metric([part.value], FAULT_COUNTS[part])
+        return [faults]
 
 
 class RunCounter:

@@ -115,6 +115,27 @@ def locate_answer(
     return AnswerPlace(marked, found, tuple(pictures))
 
 
+def locate_passages(
+    question: Question, evidence: Sequence[Evidence], environment: Environment
+) -> tuple[tuple[Evidence, ...], tuple[Picture, ...]]:
+    """Return the passages that come closest to a question without an answer, and pictures of new parts.
+
+    What the agent has looked at closely comes first; of the other pages the part with most words of the
+    question. The evidence stays as it is where no page can be opened.
+    """
+    close = [entry for entry in evidence if entry.box is not None and area(entry.box) <= LARGE]
+    seen = {entry.item for entry in close}
+    others = [entry for entry in evidence if entry.item not in seen]
+    items = list(dict.fromkeys(entry.item for entry in others if entry.seconds is None))[:MAX_PAGES]
+    whole = completed(question.text, [turn.question for turn in question.history])
+    try:
+        pages = [open_page(environment.searcher, environment.item(item)) for item in items]
+    except (SearchError, CollectionError):
+        return tuple(evidence), ()
+    place = _narrow(whole, "", others, pages, environment)
+    return (*close, *place.evidence), place.pictures
+
+
 def _is_same(context: str, answer: str) -> bool:
     """Return whether two texts differ by a full stop at most."""
     return context.strip().rstrip(".。") == answer.strip().rstrip(".。")

@@ -25,6 +25,7 @@ from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.background import run_in_thread
 from vrag.errors import VragError
+from vrag.reading.page_faults import UnreadPart, report_fault
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import EvidenceListing
@@ -84,6 +85,9 @@ class _DraftSearch:
                         self._correct(text, listing)
             self.found = len(text)
         except VragError:
+            return begun
+        except Exception as error:  # noqa: BLE001 - the whole answer is looked at again, and tells it
+            report_fault(UnreadPart.EVIDENCE, "What the draft rests on could not be found", error)
             return begun
         evidence, citations = listing.numbered()
         count = max((max(citation.numbers) for citation in citations), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
@@ -16,6 +17,7 @@ from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, pla
 from vrag.agent.method import Episode
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
+from vrag.reading.page_faults import UnreadPart, tolerate_fault
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import SupportedAnswer
@@ -66,6 +68,7 @@ def review_answer(
     *,
     given: str | None,
     verify: bool,
+    passages: bool = False,
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
 
@@ -76,22 +79,42 @@ def review_answer(
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
+        passages: Whether the parts of pages are found that come closest to a question without an answer.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
+    if given is None and evidence and passages:
+        return _list_passages(question, evidence, faults, environment)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
-    supported = _support(question, given, episode, markers, distinct, environment)
+    supported = tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The places that the answer rests on could not be found",
+        lambda: _support(question, given, episode, markers, distinct, environment),
+        None,
+    )
+    if supported is None:
+        return AnswerReview(given, evidence, faults=faults)
     others = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     claims: tuple[CheckedClaim, ...] = ()
     if verify:
         from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
 
-        supported, claims = check_citations(question, given, supported, environment)
-    supported, further = _end_between_lines(supported, others, environment)
+        supported, claims = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The claims of the answer could not be checked",
+            partial(check_citations, question, given, supported, environment),
+            (supported, claims),
+        )
+    supported, further = tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The rectangles of the evidence could not be fitted to its lines",
+        partial(_end_between_lines, supported, others, environment),
+        (supported, others),
+    )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
@@ -105,6 +128,23 @@ def review_answer(
         faults,
         to_judge=to_judge if claims else None,
     )
+
+
+def _list_passages(
+    question: Question,
+    evidence: tuple[Evidence, ...],
+    faults: tuple[str, ...],
+    environment: Environment,
+) -> AnswerReview:
+    from vrag.agent.answers.answer_place import locate_passages  # the reader takes time to load
+
+    found, pictures = tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The parts of the pages that come closest could not be found",
+        lambda: locate_passages(question, distinct_places(evidence), environment),
+        (evidence, ()),
+    )
+    return AnswerReview(None, found, pictures=pictures, faults=faults)
 
 
 def _support(

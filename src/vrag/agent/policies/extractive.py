@@ -12,22 +12,24 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeGuard
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.page_reading import open_page
-from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
+from vrag.agent.policy import OFFLINE, Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
-from vrag.reading.evidence_region import ranked_regions, region_around
+from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_around
+from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.reader import THRESHOLD, read
-from vrag.reading.text_layout import layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
@@ -48,12 +50,14 @@ class OfflinePolicy(ABC):
     reading: ReadingOptions = field(default=FULL_READING, kw_only=True)
     """The sources of answers."""
     threshold: float = field(default=THRESHOLD, kw_only=True)
-    """The probability from which an answer is given."""
+    """The probability from which a reading is looked at closely, and may be given as an answer."""
+    certain: bool = field(default=True, kw_only=True)
+    """True if only readings of kinds that are right often enough are given as answers."""
 
     @property
     def name(self) -> str:
         """The name in run files and on the command line."""
-        return "extractive"
+        return OFFLINE
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -77,6 +81,19 @@ class OfflinePolicy(ABC):
         pages = [open_page(self.searcher, self.searcher.item(id)) for id in dict.fromkeys(items)]
         readings = read(question, pages, text_reader=self.text_reader, options=self.reading)
         return next(iter(readings), None)
+
+    def _may_answer(self, reading: Reading | None) -> TypeGuard[Reading]:
+        """Return whether a reading may be given as an answer."""
+        if reading is None or reading.probability < self.threshold:
+            return False
+        return reading.is_certain or not self.certain
+
+    def _answer(self, reading: Reading | None) -> tuple[str, Answer]:
+        """Return a thought and the answer of the reader, or an abstention: the passages are shown then."""
+        if not self._may_answer(reading):
+            return "No answer is certain enough: the closest passages are shown.", Answer(ABSTENTION)
+        thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
+        return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
 
     def _region(self, reading: Reading, frame: Box, picture: Picture) -> tuple[float, float, float, float]:
         """Return the region around a reading, as a model would write it for a picture."""
@@ -137,7 +154,7 @@ class ExtractivePolicy(OfflinePolicy):
             return second
         nearest = self._read(summary.question, summary.items)
         crop = self._crop(summary, nearest) if self.crops and may_look else None
-        return crop or _answer(nearest, self.threshold)
+        return crop or self._answer(nearest)
 
     def _search_named(self, summary: _RunSummary) -> tuple[str, Search] | None:
         """Search for a thing that the question describes, if the pages shown tell its name."""
@@ -161,11 +178,19 @@ class ExtractivePolicy(OfflinePolicy):
         layouts = [
             layout(self.searcher.item(item)) for item in dict.fromkeys(summary.items) if item in pictures
         ]
-        for region in ranked_regions(summary.question, layouts, most=1):
+        for region in self._rank_regions(summary.question, layouts):
             picture = pictures[region.item]
             thought = f"Image {picture.number} has most words of the question here."
             return thought, Crop(written_box(region.box, picture, self.profile), picture.number)
         return None
+
+    @staticmethod
+    def _rank_regions(question: str, layouts: Sequence[PageLayout]) -> list[RankedRegion]:
+        """Return the part of the pages with most words of the question; none if there is no page."""
+        if not layouts:
+            return []
+        search = partial(ranked_regions, question, layouts, most=1)
+        return read_part(UnreadPart.EVIDENCE, layouts[0].item, search, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +200,8 @@ class ExtractiveReader(OfflinePolicy):
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = _answer(self._read(resolved.text, shown), self.threshold)
+        thought, answer = self._answer(self._read(resolved.text, shown))
         return resolved.remark + thought, answer
-
-
-def _answer(reading: Reading | None, threshold: float) -> tuple[str, Answer]:
-    """Return a thought and the answer of the reader, or an abstention where it is too unlikely."""
-    if reading is None or reading.probability < threshold:
-        return "Nothing on the pages shown answers the question well enough.", Answer(ABSTENTION)
-    thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
-    return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +265,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         """Memorise the result that answers; of a video all frames, as words do not tell the moment."""
         items = {label: parts[0].item for label, parts in results.items() if parts}
         reading = self._read(question, filter(None, items.values()))
-        likely = reading if reading is not None and reading.probability >= self.threshold else None
+        likely = reading if self._may_answer(reading) else None
         words = without_tags(likely.text) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)

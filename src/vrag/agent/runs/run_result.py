@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from markupsafe import Markup
@@ -36,6 +37,7 @@ from vrag.agent.events import (
 from vrag.agent.evidence import BoxSides, Evidence, place_of
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.methods import METHODS
+from vrag.agent.policy import OFFLINE
 from vrag.errors import RunError, VragError
 from vrag.types import Hit
 
@@ -43,12 +45,10 @@ OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
 """Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
 the time of the last matters."""
 
-OFFLINE = "extractive"
-"""Name of the policy that quotes without a model, and must say so."""
-NOT_FOUND = (
-    "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures."
-)
-"""Its abstentions: the answer may still be in the documents."""
+BY_READER = "Found on the page, without a model. Look whether it answers the question."
+"""The remark on an answer without a model: nothing but its own text has been compared with it."""
+NOT_FOUND = "Without a model, no answer is certain enough."
+"""An abstention without a model: the answer may still be in the documents."""
 WHOLE = 0.995
 """Part of each side of a page from which a box is the whole of it."""
 
@@ -58,6 +58,17 @@ MAX_PICTURES = 3
 """Places whose pictures a notebook shows."""
 
 N = TypeVar("N", int, float)
+
+
+class ResultKind(StrEnum):
+    """The kind of result that a run has for the question."""
+
+    ANSWER = "answer"
+    """An answer."""
+    PASSAGES = "passages"
+    """No answer, but the passages that come closest, best first: the evidence."""
+    NONE = "none"
+    """Neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +255,8 @@ class RunResult:
             entry.format(number, piece, self._picture(piece) if number <= MAX_PICTURES else "")
             for number, piece in enumerate(self.rests, 1)
         )
-        outcome, cost = self._outcome, " · ".join([self._cost, *self.notices])
+        notes = [BY_READER] if self.answer is not None and self.is_offline else []
+        outcome, cost = self._outcome, " · ".join([*notes, self._cost, *self.notices])
         return Markup(
             '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
             '<p style="white-space: pre-line"><strong><bdi>{}</bdi></strong></p>'
@@ -264,6 +276,15 @@ class RunResult:
         return image.format(data) if data else Markup()
 
     @property
+    def kind(self) -> ResultKind:
+        """An answer, passages without an answer, or neither. Only runs without a model have passages."""
+        if self.answer is not None:
+            return ResultKind.ANSWER
+        is_abstention = self.is_offline and self.stop_reason is StopReason.ABSTAINED
+        has_passages = is_abstention and self.withdrawn is None and bool(self.evidence)
+        return ResultKind.PASSAGES if has_passages else ResultKind.NONE
+
+    @property
     def is_offline(self) -> bool:
         """True if the offline policy answers: it quotes without a model, and must say so."""
         return self.start is not None and self.start.settings.policy == OFFLINE
@@ -280,8 +301,13 @@ class RunResult:
             )
         if self.stop_reason is not StopReason.ABSTAINED:
             return "The run ended before the agent answered."
-        offline = self.is_offline
-        return NOT_FOUND if offline else "The agent found no answer in the documents that it can support."
+        if self.kind is ResultKind.PASSAGES:
+            return f"{NOT_FOUND} These passages come closest."
+        return (
+            NOT_FOUND
+            if self.is_offline
+            else "The agent found no answer in the documents that it can support."
+        )
 
     def plus(self, event: Event) -> RunResult:
         """Add one event."""
@@ -344,7 +370,7 @@ class RunResult:
             "evidence": evidence,
             "cited": cited,
             "citations": citations,
-            "claims": event.claims,
+            "claims": () if self.is_offline else event.claims,  # what was read from the text proves nothing
             "withdrawn": event.withdrawn,
             "reading": event.reading,
             "unsupported": event.unsupported,

@@ -172,6 +172,7 @@ class BenchmarkJob:
             judge = open_judge(self.settings, exact=self.exact, beside=self.out)
             extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
             attempts = attempts_of(self.questions.cases, self.samples)
+            show(f"0/{len(attempts)} runs")  # the first run ends later, and searches come before it
             self.rollouts = RolloutJob(
                 store=store,
                 attempts=attempts,

@@ -33,6 +33,8 @@ from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
 
 OFFLINE = "No model is set: the offline policy answers. --seed and --temperature have no effect."
+MIN_SENTENCE_WORDS = 6
+"""Words from which a wrong answer may be a sentence with the right one in it."""
 STRICT_RULES = (
     "Judged by rules, which reject whole sentences; a reader would accept many of these answers."
     " Set a model as the judge: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
@@ -167,8 +169,9 @@ def _print_evaluation(job: BenchmarkJob, evaluation: Evaluation, written: Writte
     before = f"{job.rollouts.before} from earlier. " if job.rollouts.before else ""
     echo(f"{count(len(evaluation.records), 'run')}. {before}The runs are in {folder}.")
     print_summary(written, command=f"vrag eval report {folder} ")
-    wrong = any(record.outcome is CaseOutcome.WRONG and record.answer for record in evaluation.records)
-    if wrong and judged_by_rules(evaluation.conditions):
+    wrong = [record for record in evaluation.records if record.outcome is CaseOutcome.WRONG]
+    sentences = sum(len((record.answer or "").split()) >= MIN_SENTENCE_WORDS for record in wrong)
+    if 2 * sentences >= len(wrong) > 0 and judged_by_rules(evaluation.conditions):
         echo(STRICT_RULES)
 
 

@@ -153,6 +153,9 @@ def _print_status(status: CollectionStatus) -> None:
     echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
     if (embedder := status.embedder) is not None:
         echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
+        if status.without_vector:
+            items = f"{status.without_vector} items, of which the embedder takes nothing"
+            echo(f"  no vector  {items}; words find them where they have any")
     if (pages := status.page_vectors) is not None:
         vectors = str(pages.most) if pages.least == pages.most else f"{pages.least} to {pages.most}"
         limit = embedder.settings.get("visual_tokens") if embedder else None

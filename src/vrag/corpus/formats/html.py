@@ -2,9 +2,9 @@
 
 Pictures are taken from `data:` references and from files in the folder of the HTML file or below it, never
 from the network and never from elsewhere on the disk: not by `..`, an absolute path, `file:` or a symbolic
-link. Pictures in the network (`http:`, `//host`, a `<base>` that leads there) and those smaller
-than an icon are left out silently; any other picture that cannot be read fails with its reason, and the text
-stays.
+link. Pictures in the network (`http:`, `//host`, a `<base>` that leads there), those smaller
+than an icon, and missing ones that only decorate are left out silently; any other picture that cannot be read
+fails with its reason, and the text stays.
 
 A document is the bytes of its HTML file alone. Its pictures are therefore those that lay there when it was
 added: a picture that changes later, or is put beside a copy of the same HTML file elsewhere, counts only when
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".htm")
 MIN_SIDE = 32
 """Pixels; a picture with a shorter side is a spacer, a line or an icon."""
+MISSING = "It cannot be read: No such file or directory."
+"""The reason for a picture that is not there."""
 
 
 class _Neighbour(NamedTuple):
@@ -79,7 +81,7 @@ class HtmlFile(OpenFile):
         seen: set[tuple[int, int] | bytes | str] = set()
         for figure in figures:  # each picture once; failures each for itself
             content = self._find_content(figure.reference, base)
-            if content is None:
+            if content is None or (content == MISSING and figure.is_decorative):
                 continue
             key: tuple[int, int] | bytes | str = figure.reference
             if not isinstance(content, str):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
 
     from markdown_it.token import Token
@@ -33,6 +33,10 @@ PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section tab
 """HTML elements that an empty line follows."""
 
 
+MAX_ICON = 48
+"""Pixels of the longest side that an icon has by the attributes of its element."""
+
+
 class Section(NamedTuple):
     """Text under one heading, which is its first line."""
 
@@ -50,6 +54,21 @@ class Figure(NamedTuple):
     """Its description and caption."""
     headings: tuple[str, ...]
     """The headings above it, outermost first."""
+    is_hidden: bool = False
+    """True if its element says that it is decoration: without a role, hidden, or as small as an icon."""
+
+    @property
+    def is_decorative(self) -> bool:
+        """True if the file names nothing that it shows: nothing is lost where it is missing."""
+        return self.is_hidden or not self.text
+
+
+def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
+    """Return whether the attributes of an image say that it is decoration."""
+    if attributes.get("role") in {"presentation", "none"} or attributes.get("aria-hidden") == "true":
+        return True
+    sides = (attributes.get(name) or "" for name in ("width", "height"))
+    return any(side.isascii() and side.isdigit() and int(side) <= MAX_ICON for side in sides)
 
 
 class SectionOutline:
@@ -198,7 +217,8 @@ class _HtmlPage:
             self._add(description)
             text = " ".join((description or title).split())
             if reference := (late or address).strip():
-                self.figures.append(Figure(reference, text, self._outline.headings))
+                hidden = _is_hidden(node.attributes)
+                self.figures.append(Figure(reference, text, self._outline.headings, hidden))
         elif tag == "base":
             self.base = self.base or node.attributes.get("href") or ""
         elif tag in BLOCKS:

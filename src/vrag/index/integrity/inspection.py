@@ -267,8 +267,8 @@ class Inspection:
                         found = list(self._media_defects(row, column, int(sums[part][number])))
                         details += found
                         parts |= {part.title} if found else set()
-                if vectors is not None and not _is_finite(vectors[number]):
-                    details.append("Its vector is missing or not finite.")
+                if vectors is not None and vectors[number].is_valid and not _is_finite(vectors[number]):
+                    details.append("Its vector is not finite.")
                     parts |= {"vector"}
                 self._note(row, parts, details)
             if self._progress:

@@ -229,7 +229,7 @@ class Embedding:
                     store_file(scratch / name, content)
             items = (item.made for item in waiting)
             for made in embed_all(items, self._embedder, scratch, len(waiting)):
-                if isinstance(made, Embedded):
+                if isinstance(made, Embedded | Converted):
                     item = pending[made.source.document, made.item.ordinal]
                     yield row(item.number, made, item.files)
                 elif isinstance(made, Failed):

@@ -91,7 +91,7 @@ _CHINESE_BREAKS = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了]
 
 def parse(question: str) -> QuestionAnalysis:
     """Take a question apart."""
-    core = _without_form(question)
+    core = without_form(question)
     pointers: dict[Pointer, None] = {}
     for match in _POINTER.finditer(core):
         latin, number, chinese, chinese_number, page = match.groups()
@@ -116,13 +116,13 @@ def search_query(question: str) -> str:
     """
     words = (
         raw.strip(".,;:?!()[]{}\"'“”‘’`？。，、：；！（）《》「」『』")
-        for raw in _ASKING.sub(" ", _without_form(question)).split()
+        for raw in _ASKING.sub(" ", without_form(question)).split()
     )
     content = [word for word in words if any(not _is_stop(word, token) for token in tokens(word))]
     return " ".join(content) or question.strip()
 
 
-def _without_form(question: str) -> str:
+def without_form(question: str) -> str:
     """Return the question without its instructions for the form of the answer."""
     parts = [part.strip() for part in _SENTENCE_END.split(_EXAMPLE.sub(" ", question)) if part.strip()]
     kept = [part for part in parts if not (_INSTRUCTION.match(part) and _FORM.search(part))]

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.table_answers.values import Day, Quantity, expand_season, find_day, find_quantities
 from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, tokens
@@ -29,6 +30,19 @@ _EXTREME = re.compile(
     re.IGNORECASE,
 )
 _FISCAL_YEAR = re.compile(r"\b(?:FY|CY)\s?'?((?:19|20)\d\d)\b")
+_ASKED_BY: dict[TableOperation, tuple[str, ...]] = {
+    TableOperation.COUNT: ("how many",),
+    TableOperation.COUNT_DISTINCT: ("how many",),
+    TableOperation.SUM: ("total",),
+    TableOperation.AVERAGE: ("average",),
+    TableOperation.RANGE: ("difference",),
+    TableOperation.DIFFERENCE: ("difference", "change", "than"),
+    TableOperation.COUNT_DIFFERENCE: ("difference", "than"),
+    TableOperation.RATIO: ("ratio",),
+    TableOperation.PERCENT_CHANGE: ("change",),
+    TableOperation.SHARE: ("percent",),
+}
+"""The triggers, one of which a question has that asks for a number that stands in no cell."""
 _EXTRA_STOP_WORDS = frozenset("have name list tell number total than was did do who".split())
 
 
@@ -54,6 +68,11 @@ class TableQuestion:
     def has(self, *names: str) -> bool:
         """Return whether one of the triggers occurs."""
         return any(name in self.triggers for name in names)
+
+    def asks_for(self, operation: TableOperation) -> bool:
+        """Return whether a question asks for an operation in words; a cell may always be read."""
+        names = _ASKED_BY.get(operation)
+        return names is None or self.has(*names)
 
     def distance(self, terms: frozenset[int] | set[int], places: tuple[int, ...]) -> int:
         """Return how many terms lie between places of the text and the next of some terms; at most 9."""

@@ -163,8 +163,8 @@ def _weakest_boundary(
         for place in places:
             for boundary in range(place.start, place.stop - 1):
                 crossed[boundary] += 1
-        filled = sorted(number for place in places for number in place)
-        for boundary in range(filled[0], filled[-1]):
+        filled = [number for place in places for number in place]  # none in a row of heads over gaps
+        for boundary in range(min(filled, default=0), max(filled, default=0)):
             kept[boundary] += 1
     worst, share = None, MAX_CROSSINGS
     for boundary in range(len(columns) - 1):

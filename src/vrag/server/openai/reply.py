@@ -19,9 +19,9 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.runs.run_result import NOT_FOUND, RunResult
+from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
 from vrag.render.markdown_text import inline
-from vrag.render.text_format import A_MODEL, BY_READER, one_line, place_name, step_line
+from vrag.render.text_format import A_MODEL, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
 from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
@@ -30,6 +30,7 @@ from vrag.server.runs.schema import NumberedEvidence
 _SOURCES = "\n\n**Sources**\n\n"
 """Heading between an answer and its sources."""
 _LOOKED = "\n\n**Looked at**\n\n"
+_PASSAGES = "\n\n**Closest passages**\n\n"
 _MAX_LOOKED_AT = 8
 """Places that are listed where there is no answer; `vrag.evidence` and the page of the run have all."""
 _CHECKED = "\n\n**Checked against the sources**\n\n"
@@ -91,6 +92,9 @@ class VragPart(FrozenModel):
 
     run_id: str = Field(description="Id of the run: GET /runs/{id} has its details.")
     stop_reason: StopReason
+    kind: ResultKind = Field(
+        default=ResultKind.NONE, description="answer, passages (without a model, no answer) or none."
+    )
     answer: str | None = Field(
         default=None, description="The answer without markers, to which `citations` and `claims` refer."
     )
@@ -205,6 +209,7 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     part = VragPart(
         run_id=run,
         stop_reason=end.stop_reason,
+        kind=outline.kind,
         answer=outline.answer,
         withdrawn=outline.withdrawn,
         citations=outline.citations,
@@ -217,7 +222,8 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     verdicts = _verdicts(outline)
     if outline.answer is None:
         message = _reason(outline, offline=offline)
-        sources = _source_list(_LOOKED, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
+        heading = _PASSAGES if outline.kind is ResultKind.PASSAGES else _LOOKED
+        sources = _source_list(heading, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
         return CompletionReply(message, verdicts + sources, (), part, is_cut)
     marked, annotations = _with_annotations(outline.marked_answer, evidence)
     note = _BY_READER if offline else ""
@@ -232,7 +238,7 @@ def plain_answer(content: str) -> str | None:
     None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
     content = content.rpartition(_CORRECTED)[2]
-    for heading in (_SOURCES, _LOOKED):
+    for heading in (_SOURCES, _LOOKED, _PASSAGES):
         answer, found, listed = content.rpartition(heading)
         if found:
             numbers = set(_LISTED.findall(listed))

@@ -24,7 +24,7 @@ from vrag.agent.events import AnswerReading, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
-from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_result import ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
@@ -158,6 +158,10 @@ class RunSummary(FrozenModel):
     state: RunState
     stop_reason: StopReason | None = Field(description="Why it ended; null while it runs.")
     answer: str | None
+    kind: ResultKind = Field(
+        default=ResultKind.NONE,
+        description="answer; passages: no answer without a model, but evidence that comes closest; or none.",
+    )
     started: float = Field(description="Seconds since 1970.")
     seconds: float
     steps: int = Field(description="Model calls so far.")
@@ -188,6 +192,7 @@ class RunSummary(FrozenModel):
             state=state,
             stop_reason=outline.stop_reason,
             answer=outline.answer,
+            kind=outline.kind,
             started=started.ts,
             seconds=outline.seconds,
             steps=outline.calls,

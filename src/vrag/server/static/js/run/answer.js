@@ -8,7 +8,7 @@ import { markedText, marksIn } from "./cited-text.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
 import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
-import { CUT_OFF, ENDINGS, formatLost, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
+import { CLOSEST_PASSAGES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
@@ -92,7 +92,7 @@ export class AnswerView {
   /** The answer, or the one that was withdrawn, with its chips and the claims that are not supported. @param {State} state @param {boolean} open */
   #words(state, open) {
     const text = checkedText(state);
-    const claims = notableClaims(state.answer?.claims ?? []);
+    const claims = isOffline(state) ? [] : notableClaims(state.answer?.claims ?? []);
     const marks = marksIn(text, citationsOf(state), claims);
     this.text.hidden = text === "";
     this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
@@ -120,7 +120,7 @@ export class AnswerView {
   #remarks(state) {
     const { text = null, unsupported = [], cited: known } = state.answer ?? {};
     return [
-      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), "Found by the offline reader, without a model."),
+      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), "Found on the page, without a model. Look whether it answers the question."),
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
@@ -131,13 +131,13 @@ export class AnswerView {
     if (state.answer?.text) return null;
     const message = state.failure?.message ?? (refusals(state) ? lastRefusal(state) : "");
     const documents = state.started?.settings.environment?.documents;
-    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: `${ending.hint}${ending === NOT_FOUND && this.#places.length > 0 ? " The closest places are shown as evidence." : ""}` }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
+    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: ending.hint }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
   }
 
   /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */
   #claims(state) {
     const { claims = [] } = state.answer ?? {};
-    if (claims.length === 0) return null;
+    if (claims.length === 0 || isOffline(state)) return null;
     const text = checkedText(state);
     const notable = notableClaims(claims);
     const contradicted = claims.some((/** @type {any} */ claim) => claim.verdict === "contradicted");
@@ -156,7 +156,7 @@ export class AnswerView {
     const { again, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => again(question), { class: "ask-again" }));
   }
 }
@@ -167,7 +167,7 @@ function lastRefusal(state) {
 }
 
 /** True if the evidence contradicts a claim of the answer. @param {State} state */
-const isContradicted = (state) => (state.answer?.text ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
+const isContradicted = (state) => (state.answer?.text && !isOffline(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
 
 /** True if the offline reader answers: its answers are quotes, without Markdown. @param {State} state */
 export function isOffline(state) {
@@ -178,7 +178,8 @@ export function isOffline(state) {
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (state.answer?.withdrawn) return WITHDRAWN;
-  if (reason === "abstained" && isOffline(state)) return NOT_FOUND;
+  if (reason === "abstained" && isOffline(state)) return state.answer?.evidence.length ? CLOSEST_PASSAGES : NOT_FOUND;
+  if (reason === "answered" && isOffline(state)) return FOUND_ON_PAGE;
   const refused = reason === "out_of_steps" || reason === "out_of_tokens" ? refusals(state) : 0;
   return refused ? formatLost(refused, state.steps.length) : (ENDINGS[reason] ?? CUT_OFF);
 }

@@ -77,12 +77,23 @@ export const formatLost = (refused, all) => ({
   hint: "More steps would not help. Choose another model, or another agent: RAG asks least of a model.",
 });
 
-/** A run in which the offline policy abstained: the answer may still be in the documents. @type {Ending} */
+/** An answer without a model. @type {Ending} */
+export const FOUND_ON_PAGE = { name: "Found on the page", mood: "calm", said: "", hint: "" };
+
+/** A run without a model that has no answer, but passages. @type {Ending} */
+export const CLOSEST_PASSAGES = {
+  name: "Closest passages",
+  mood: "calm",
+  said: "Without a model, no answer is certain enough. The passages that come closest are shown as evidence, the best first.",
+  hint: "A model could answer: choose one in the options of the question.",
+};
+
+/** A run without a model that has neither. @type {Ending} */
 export const NOT_FOUND = {
   name: "No answer found",
   mood: "calm",
-  said: "The offline reader found no answer that it is sure enough of: it reads words and tables, not pictures.",
-  hint: "A model could: choose one in the options of the question.",
+  said: "Without a model, no answer is certain enough.",
+  hint: "A model could find one: choose one in the options of the question.",
 };
 
 /** A run whose answer was withdrawn. @type {Ending} */
