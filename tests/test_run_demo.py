@@ -14,6 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+pytestmark = pytest.mark.slow
+
+
 ROOT = Path(__file__).parents[1]
 QUESTION = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 NAME = "Qwen/Qwen2.5-VL-7B-Instruct"
@@ -210,6 +213,7 @@ def test_a_server_that_has_the_model_already_is_used_and_left_alone(clone: Clone
     assert len((clone.programs / "calls").read_text().splitlines()) == 1
 
 
+@pytest.mark.smoke
 def test_the_graph_agent_answers_without_a_model_and_says_so(clone: Clone) -> None:
     status, said, noted = clone.with_gpu().with_vllm().run("vimrag", QUESTION)
 

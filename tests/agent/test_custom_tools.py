@@ -126,6 +126,7 @@ def note_of(label: str) -> dict[str, object]:
 # The example
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_example_is_some_thirty_lines_and_found_by_its_entry_point() -> None:
     lines = (EXAMPLE / "next_page.py").read_text().splitlines()

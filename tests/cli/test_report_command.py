@@ -213,6 +213,7 @@ def test_ctrl_c_before_anything_is_done_writes_nothing(home: Home) -> None:
 
 
 class TestExport:
+    @pytest.mark.slow
     def test_markdown_has_its_pictures_beside_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -115,6 +115,7 @@ def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
         assert process.wait(30) == 130
 
 
+@pytest.mark.slow
 def test_the_status_of_verl_is_that_of_the_command() -> None:
     ends = ("sys.exit(3)", "os.kill(os.getpid(), 9)")
     assert [run_command([sys.executable, "-c", f"import os, sys; {end}"]) for end in ends] == [3, 137]
@@ -166,6 +167,7 @@ def test_the_doctor_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyP
     assert checks["judge"]["status"] == "warning"
 
 
+@pytest.mark.slow
 def test_versions_are_compared_with_the_lock_file(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {**preflight.PINS, "torch": "2.11.0+cu130", "transformers": "5.10.4", "ray": ""}
 
@@ -188,6 +190,7 @@ def test_versions_are_compared_with_the_lock_file(monkeypatch: pytest.MonkeyPatc
     assert "No module named 'vllm'" in checks["engine"]["message"]
 
 
+@pytest.mark.slow
 def test_an_engine_whose_import_does_not_end_fails_its_check(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

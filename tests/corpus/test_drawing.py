@@ -264,6 +264,7 @@ class TestPool:
         assert pool.draw("later", 1, self.VIEW, lambda: None) is None
         assert pool.draw("later", 1, self.VIEW, lambda: self.DATA) is not None
 
+    @pytest.mark.slow
     def test_a_page_that_hangs_costs_its_time_once(
         self, pool: DrawingPool, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -291,6 +292,7 @@ class TestPool:
         assert pool.draw("damaged", 1, self.VIEW, read) is None
         assert len(reads) == 1
 
+    @pytest.mark.slow
     def test_a_process_that_was_killed_while_it_waited_is_replaced(self, pool: DrawingPool) -> None:
         assert pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
         for process in pool._idle:  # pyright: ignore[reportPrivateUsage]
@@ -316,6 +318,7 @@ class TestPool:
         assert DrawingPool().draw("none", 1, self.VIEW, lambda: self.DATA) is None
         assert "temporarily unavailable" in caplog.text
 
+    @pytest.mark.slow
     def test_many_threads_get_what_one_gets(self, pool: DrawingPool) -> None:
         documents = {f"thread {n}": pdf_bytes(PdfPage(text_at(72, 700, f"{n}" * 9))) for n in range(4)}
         view = view_of(Size(1224, 1584), (100, 100, 500, 200), (800, 200))

@@ -245,6 +245,7 @@ class TestAdd:
         assert collection.table_version < 12
         assert collection.file_table.version < 16
 
+    @pytest.mark.slow
     def test_ten_thousand_known_files_are_checked_quickly(
         self, collection: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

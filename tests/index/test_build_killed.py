@@ -86,6 +86,7 @@ def _age(folder: Path) -> None:
 
 
 class TestKilled:
+    @pytest.mark.slow
     @pytest.mark.parametrize("after", [False, True])
     @pytest.mark.parametrize("step", range(4))
     def test_before_or_after_any_commit_running_again_equals_a_clean_build(

@@ -396,6 +396,7 @@ def start(collection: Collection, storage: Storage) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env={**os.environ, **environment(storage)}, start_new_session=True)
 
 
+@pytest.mark.slow
 class TestInterruption:
     @pytest.mark.slow
     def test_killed_anywhere_readers_see_the_old_or_the_new_state(

@@ -42,6 +42,7 @@ def write_packages(folder: Path, flash: str, capabilities: list[int]) -> None:
     (folder / "torch.py").write_text(cuda, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flash", "capabilities", "name", "reason"),
     [

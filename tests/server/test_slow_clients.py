@@ -480,6 +480,7 @@ print("ended", flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 class TestSignals:
     def begin(self, *arguments: str) -> subprocess.Popen[str]:

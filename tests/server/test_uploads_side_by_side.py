@@ -41,6 +41,7 @@ def retry(desk: Desk, document: str, **meant: str) -> int:
 
 
 class TestASmallFile:
+    @pytest.mark.slow
     def test_is_ready_while_a_large_one_is_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -305,6 +305,7 @@ def test_verify_reports_what_was_undone_once(tmp_path: Path, repair: bool) -> No
     assert len(again.catalog().ids) == 2
 
 
+@pytest.mark.slow
 def test_a_recovery_that_was_killed_looks_again_at_what_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
