@@ -7,7 +7,7 @@ import { CLOSEST_PASSAGES, OFFLINE, NOT_FOUND } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
- *   answer: string | null, agent: string, collection: string | null, documents?: string[] | null, model: string, owner: string, via: string,
+ *   answer: string | null, kind?: string, agent: string, collection: string | null, documents?: string[] | null, model: string, owner: string, via: string,
  *   title: string, pinned: boolean, shared: boolean}} Run `title`, `pinned` and `shared` are those of its conversation.
  * @typedef {{session: string, title: string, runs: Run[], latest: number}} Conversation Runs in the order asked.
  * @typedef {{asker: "people" | "programs", text: string, agent: string, collection: string, owner: string | null}} View
