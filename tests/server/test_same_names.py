@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from library_harness import FIRST, library
 
 from vrag.index.build import add
-from vrag.index.document_names import relative_folders
+from vrag.index.shown_names import relative_folders
 
 if TYPE_CHECKING:
     from library_harness import Desk

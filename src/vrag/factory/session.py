@@ -25,7 +25,7 @@ from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
-from vrag.index.document_names import ShownNames
+from vrag.index.shown_names import ShownNames
 from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
 from vrag.search.searcher import NamedItems

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size, View
-    from vrag.index.document_names import ShownNames
+    from vrag.index.shown_names import ShownNames
     from vrag.types import Hit, Item, Query
 
 MAX_TOP_K = 1000
