@@ -9,8 +9,8 @@ import pytest
 from vrag.index import maintenance
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.shown_names import ShownNames
 from vrag.index.maintenance import remove
+from vrag.index.shown_names import ShownNames
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:

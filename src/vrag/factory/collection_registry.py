@@ -30,10 +30,10 @@ from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, Vra
 from vrag.factory.indexing import embedder_of
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.index.collection import Collection
-from vrag.index.shown_names import ShownNames
 from vrag.index.embed_items import local
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
 from vrag.index.location import LocalLocation, write_sealed
+from vrag.index.shown_names import ShownNames
 from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names

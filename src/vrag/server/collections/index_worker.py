@@ -37,10 +37,10 @@ from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_live, add_sources
-from vrag.index.shown_names import relative_folders
 from vrag.index.embed_items import Made, Producer
 from vrag.index.maintenance import compact, remove, settle
 from vrag.index.manifest import Known, read_manifest
+from vrag.index.shown_names import relative_folders
 from vrag.index.source_file import lies_in
 from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector

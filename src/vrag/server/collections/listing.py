@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrag.index.collection import Collection
-from vrag.index.shown_names import relative_folders
 from vrag.index.manifest import Known, read_manifest
+from vrag.index.shown_names import relative_folders
 from vrag.index.source_file import lies_in
 from vrag.index.tables.table import literal
 from vrag.server.collections.files import kind_of
