@@ -46,7 +46,7 @@ _RANKING = "Rank by `lexical` (words), `vector`, or `auto` (both)."
 RankingOption = Annotated[str | None, option(SEARCH, _RANKING, "VRAG_RANKING")]
 RerankerOption = Annotated[str | None, option(SEARCH, "Model that reranks the best hits.", "VRAG_RERANKER")]
 _EMBEDDER = (
-    "Embedding model: its folder, a short name such as colqwen2, a name of the hub, `sentence:MODEL`, "
+    "Embedding model: a folder, a name such as colqwen2 or of the hub, `sentence:MODEL`, "
     "`gve:MODEL`, `qwen3-vl:MODEL`, or `remote:MODEL@URL`."
 )
 EmbedderOption = Annotated[str | None, option(SEARCH, _EMBEDDER, "the collection's own")]

@@ -95,7 +95,7 @@ def without_comments(text: str) -> str:
     A comment stands after white space or a sign between values, so that `http://` begins none.
 
     >>> without_comments('{"id": "a", // the first')
-    '{"id": "a", '
+    '{"id": "a",'
     """
     return _STRING_OR_COMMENT.sub(lambda match: match["string"] or "", text).strip()
 
