@@ -18,6 +18,7 @@ from vrag.agent.events import (
     ImageShown,
     InvalidAction,
     PassageShown,
+    RunFailed,
     SearchReturned,
     StopReason,
 )
@@ -306,8 +307,10 @@ def test_a_failure_of_the_program_is_not_taken_for_a_refusal(monkeypatch: pytest
 
     monkeypatch.setattr(Environment, "search", broken)
     for way in WAYS:
-        with pytest.raises(ValueError, match="1 validation error"):
-            run(way, Environment(tiny_corpus(), PROFILE), *way.script())
+        events, _ = run(way, Environment(tiny_corpus(), PROFILE), *way.script())
+        assert not of(InvalidAction, events)
+        (failed,) = of(RunFailed, events)
+        assert failed.stop_reason is StopReason.FAULT
 
 
 def test_a_picture_that_the_model_cannot_take_is_damaged_and_not_refused() -> None:

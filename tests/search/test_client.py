@@ -149,7 +149,7 @@ class TestRefusals:
                 assert client.search([Query("ferry")], 1)[0]
 
     @pytest.mark.parametrize(
-        "url", ["", "localhost:8001", "ftp://a", "file:///etc/passwd", "http://", "http://[x"]
+        "url", ["", "localhost:port", "ftp://a", "file:///etc/passwd", "http://", "http://[x"]
     )
     def test_what_is_no_address_is_said_so(self, url: str) -> None:
         with pytest.raises(ServerError, match="not the URL"):

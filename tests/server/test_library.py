@@ -124,6 +124,7 @@ class TestCollections:
             assert desk.client.delete("/collections/slides").status_code == 409
             lines.go.set()
             assert [desk.ended(job)["state"] for job in jobs] == ["finished"] * 2
+            desk.wait_for_writer("slides")
             assert desk.client.delete("/collections/slides").status_code == 204
 
     def test_deleted_by_several_at_once_with_documents_removed_meanwhile(self, tmp_path: Path) -> None:
@@ -233,7 +234,9 @@ class TestACollectionThatIsGoneFromTheDisk:
                 assert answer.status_code in {404, 503}
                 assert str(tmp_path) not in answer.text
             body = {"queries": "whales", "search_corpus": FIRST}
-            assert desk.client.post("/search", json=body).json()["results"][0]["data"]
+            answer = desk.client.post("/search", json=body)
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["results"][0]["data"]
 
     def test_can_be_deleted_and_made_again(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:

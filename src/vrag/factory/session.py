@@ -358,8 +358,11 @@ class Session:
         known = [document for document in self.documents if document.status.served]
         ids: set[str] = set()
         for target in chosen:
-            found = [target] if isinstance(target, Document) else find_documents(os.fspath(target), known)
-            ids.update(document.id for document in found)
+            if isinstance(target, Document):
+                ids.add(target.id)
+            else:
+                found = find_documents(os.fspath(target), known, copies=True)
+                ids.update(document.id for document in found)
         return frozenset(ids)
 
     def _count_unread(self) -> UnreadFiles | None:

@@ -392,8 +392,13 @@ def is_below(path: str, document: Document) -> bool:
     return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
 
 
-def find_documents(target: str, documents: Sequence[Document]) -> list[Document]:
-    """Find the documents at or below a path; else one by the end of its path; else by its id."""
+def find_documents(target: str, documents: Sequence[Document], *, copies: bool = False) -> list[Document]:
+    """Find the documents at or below a path; else one by the end of its path; else by its id.
+
+    With `copies`, the end of a path may be that of several files with the same content.
+
+    Raises `CollectionError` if there is none, or the end of a path is that of several.
+    """
     for path in absolute_paths(target):
         if found := [document for document in documents if is_below(path, document)]:
             return found
@@ -403,7 +408,7 @@ def find_documents(target: str, documents: Sequence[Document]) -> list[Document]
         for document in documents
         if document.name == target or document.path.replace(os.sep, "/").endswith(ending)
     ]
-    if len(found) > 1:
+    if len({document.id for document in found} if copies else found) > 1:
         paths = [document.shown_path for document in found]
         more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
         listed = ", ".join(paths[:_MAX_LISTED]) + more

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.errors import CollectionError
 from vrag.index.maintenance import absolute_paths, is_below, is_present
 from vrag.index.source_file import KEPT_COPIES, lies_in
 from vrag.types import ABSENT
@@ -65,6 +66,9 @@ class _CollectionNames(NamedTuple):
         return files[0].name if files else None
 
 
+_NO_NAMES = _CollectionNames(-1, {}, frozenset())
+
+
 class ShownNames:
     """The names of the documents of some collections. May be shared by threads; follows the collections.
 
@@ -84,7 +88,8 @@ class ShownNames:
     def name_of(self, id: str) -> str | None:
         """Return the name of a document by its id; None for a document that no collection has.
 
-        Where several collections have files of one name, the name of the collection comes first.
+        Where several collections have files of one name, the name of the collection comes first. A collection
+        that cannot be read, such as one that is gone from the disk, names none.
         """
         collections = self._collections()
         for folders in dict.fromkeys([self._folders, ()]):
@@ -109,8 +114,11 @@ class ShownNames:
     def _read(self, collection: Collection, folders: tuple[str, ...]) -> _CollectionNames:
         key = collection.address, folders
         known = self._known.get(key)
-        if known is None or known.version != collection.file_table.version:
-            known = self._known[key] = _CollectionNames.read(collection, folders)
+        try:
+            if known is None or known.version != collection.file_table.version:
+                known = self._known[key] = _CollectionNames.read(collection, folders)
+        except CollectionError:
+            return _NO_NAMES
         return known
 
 
