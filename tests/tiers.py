@@ -35,8 +35,8 @@ _STARTS = frozenset(
     }
 )
 """Audit events of a process that starts; the last is ours, of `multiprocessing`."""
-_INQUIRIES = frozenset({"uname", "ldconfig", "/sbin/ldconfig"})
-"""Programs by which Python's library asks what machine this is."""
+_INQUIRIES = frozenset({"uname", "ldconfig", "/sbin/ldconfig", "fc-list"})
+"""Programs by which Python's library asks what machine this is, and Matplotlib which fonts it has."""
 _HINT = (
     "mark it @pytest.mark.slow, so that `make test-all` runs it, or test the same in this process "
     "(CONTRIBUTING.md, The tests)"

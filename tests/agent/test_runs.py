@@ -186,8 +186,8 @@ def test_pieces_and_failed_attempts_are_replayed_in_their_places(tmp_path: Path,
 def test_the_offline_policy_is_replayed_too(tmp_path: Path, method: str) -> None:
     searcher = tiny_corpus()
     policies: dict[str, tuple[Policy, VragMethod | Vimrag]] = {
-        "vrag": (ExtractivePolicy(searcher, PROFILE), VragMethod()),
-        "vimrag": (ExtractiveGraphPolicy(searcher, PROFILE, crops=True), GRAPH),
+        "vrag": (ExtractivePolicy(searcher, PROFILE, certain=False), VragMethod()),
+        "vimrag": (ExtractiveGraphPolicy(searcher, PROFILE, crops=True, certain=False), GRAPH),
     }
     policy, how = policies[method]
     run = kept(

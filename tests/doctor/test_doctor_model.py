@@ -168,7 +168,7 @@ def test_a_port_where_nobody_listens_fails() -> None:
 
 
 def test_an_address_that_is_none_fails() -> None:
-    check = looked_at(model="m", base_url="localhost:8002")["model"]
+    check = looked_at(model="m", base_url="localhost:port")["model"]
     assert check.status is CheckStatus.FAILED
     assert check.hint
 

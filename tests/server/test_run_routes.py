@@ -352,7 +352,7 @@ def test_the_page_and_all_that_it_loads_are_there(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    named = re.findall(r'"(/static/[^"]+)"', page.text)
+    named = [f"/{path}" for path in re.findall(r'"(static/[^"]+)"', page.text)]
     assert len(named) == 4
     for path in (*named, "/favicon.ico"):
         assert client.get(path).status_code == 200

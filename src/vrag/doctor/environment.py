@@ -158,7 +158,8 @@ def check_office() -> Check:
         return warning("Not found: office documents cannot be read.", error.hint)
     folder = Path(program).resolve().parent
     missing = [] if any(folder.glob("*smlo.*")) or folder.name != "program" else [MATH]
-    missing += [package for font, package in OFFICE_FONTS.items() if not _has_font(font, folder)]
+    listed = list_fonts()
+    missing += [package for font, package in OFFICE_FONTS.items() if not _has_font(font, folder, listed)]
     details = {"program": program, "missing": missing}
     if not missing:
         return ok(program, details=details)
@@ -169,17 +170,21 @@ def check_office() -> Check:
     )
 
 
-def _has_font(font: str, program: Path) -> bool:
-    """Return whether LibreOffice brings a font, or the system has it; True where that cannot be known."""
-    if any((program.parent / "share" / "fonts").rglob(f"{font}*")):
-        return True
+def list_fonts() -> str | None:
+    """Return the families of the fonts that the system has; None where that cannot be known."""
     lister = shutil.which("fc-list")
     if lister is None:
-        return True
+        return None
     listed = subprocess.run(  # noqa: S603 - a program of the system, without input
         [lister, ":", "family"], capture_output=True, text=True, check=False, timeout=30
     )
-    return listed.returncode != 0 or font.casefold() in listed.stdout.casefold()
+    return None if listed.returncode else listed.stdout.casefold()
+
+
+def _has_font(font: str, program: Path, listed: str | None) -> bool:
+    """Return whether LibreOffice brings a font, or the system has it; True where that cannot be known."""
+    is_brought = any((program.parent / "share" / "fonts").rglob(f"{font}*"))
+    return is_brought or listed is None or font.casefold() in listed
 
 
 def start_worker() -> Protection:
