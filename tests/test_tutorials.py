@@ -228,6 +228,7 @@ def test_ask_a_folder(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.follow("ask-a-folder.md")
 
 
+@pytest.mark.slow
 def test_serve_a_team(reader: Reader) -> None:
     reader.follow("serve-a-team.md")
 
@@ -236,6 +237,7 @@ def test_evaluate_a_model(reader: Reader) -> None:
     reader.follow("evaluate-a-model.md")
 
 
+@pytest.mark.slow
 def test_write_an_action(reader: Reader) -> None:
     reader.follow("write-an-action.md")
 
@@ -244,6 +246,7 @@ def test_write_an_embedder(reader: Reader) -> None:
     reader.follow("write-an-embedder.md")
 
 
+@pytest.mark.slow
 def test_train_a_small_agent_with_a_reward_of_its_own(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
