@@ -86,7 +86,9 @@ def test_an_uploaded_document_is_found_until_it_is_removed(
     expect(page.locator(".held-row")).to_have_count(before + 1)
 
     _ask(page, question)
-    expect(page.locator("#answer-text")).to_contain_text(answer)
+    expect(page.get_by_role("complementary", name="Evidence").locator("blockquote").first).to_contain_text(
+        answer
+    )
     expect(page.locator("[data-citation='1']")).to_contain_text(name)
 
     page.locator("#to-documents").click()
