@@ -10,8 +10,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_vrag
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import EnvironmentOptions
@@ -19,7 +19,6 @@ from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.chat import ChatOptions
-from vrag.cli.root import app
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.embedder import Modality, VectorKind
@@ -445,16 +444,17 @@ class TestRanking:
     ) -> None:
         place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
         monkeypatch.setenv("VRAG_COLLECTION", place)
-        shown = CliRunner().invoke(app, command).output
-        assert shown.count("words alone") == 1, shown
+        done = run_vrag(*command, cwd=tmp_path)
+        assert (done.out + done.err).count("words alone") == 1, done
         monkeypatch.setenv("VRAG_RANKING", "lexical")
-        assert "words alone" not in CliRunner().invoke(app, command).output
+        done = run_vrag(*command, cwd=tmp_path)
+        assert "words alone" not in done.out + done.err
 
     def test_adding_tells_it_in_one_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
         monkeypatch.setenv("VRAG_COLLECTION", place)
-        added = CliRunner().invoke(app, ["index", "add", str(tmp_path / "texts" / "0.txt")])
-        assert added.output.count("words alone") == 1, added.output
+        done = run_vrag("index", "add", "texts/0.txt", cwd=tmp_path)
+        assert (done.status, done.err.count("words alone")) == (0, 1), done
 
 
 def test_the_tier_for_accelerators_needs_one(tmp_path: Path) -> None:
