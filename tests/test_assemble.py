@@ -440,15 +440,20 @@ class TestRanking:
 
     @pytest.mark.parametrize("command", [["search", "apple"], ["ask", "Which apple?"], ["index", "status"]])
     def test_each_command_tells_it_in_one_line(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        command: list[str],
     ) -> None:
         place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
         monkeypatch.setenv("VRAG_COLLECTION", place)
         done = run_vrag(*command, cwd=tmp_path)
-        assert (done.out + done.err).count("words alone") == 1, done
+        assert (done.out + done.err + caplog.text).count("words alone") == 1, done
+        caplog.clear()
         monkeypatch.setenv("VRAG_RANKING", "lexical")
         done = run_vrag(*command, cwd=tmp_path)
-        assert "words alone" not in done.out + done.err
+        assert "words alone" not in done.out + done.err + caplog.text
 
     def test_adding_tells_it_in_one_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
