@@ -356,7 +356,7 @@ def texts_with_vectors(place: Path, embedder: HashEmbedder) -> str:
     place.mkdir()
     for number, words in enumerate(("apple", "apple pear", "pear pear plum", "plum apple fig", "fig")):
         (place / f"{number}.txt").write_text(f"{words} {words}")
-    collection = Collection.create(place / "c", embedder=embedder)
+    collection = Collection.create(place / "c", corpus_options(load_settings().settings), embedder=embedder)
     add(collection, [place], embedder=embedder)
     return str(place / "c")
 
