@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import run_vrag
 from pydantic import SecretStr
 
 from vrag.agent.budget import Limits, Prices
@@ -20,7 +21,7 @@ from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePoli
 from vrag.chat import ChatOptions
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
-from vrag.embed.embedder import VectorKind
+from vrag.embed.embedder import Modality, VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.agents import open_agent, open_profile
 from vrag.factory.families import USUAL_PROFILE
@@ -32,15 +33,18 @@ from vrag.factory.indexing import (
     unreadable_error,
 )
 from vrag.factory.models import chat_options, open_chat
-from vrag.factory.search import open_client, vector_options
+from vrag.factory.search import open_client, ranking_note, rankings_of, vector_options
 from vrag.factory.session import open_session
 from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
 from vrag.index.build import add
+from vrag.index.collection import Collection
 from vrag.index.integrity.sealed_json import seal_json
+from vrag.index.location import EmbedderRecord
 from vrag.model_profiles import profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.rules_judge import RulesJudge
+from vrag.search.engine import Ranking
 from vrag.settings import load_settings
 from vrag.testing import HashEmbedder, tiny_corpus
 from vrag.types import Query
@@ -337,6 +341,125 @@ class TestSeveral:
             open_session(load_settings(collections=both).settings)
         bench = open_session(load_settings(collections=both, ranking="lexical").settings)
         assert len(bench.searcher.search([Query("apple")], 3)[0]) == 2
+
+
+TEXT, IMAGE = Modality.TEXT, Modality.IMAGE
+WORDS_ALONE, BOTH = (Ranking.LEXICAL,), tuple(Ranking)
+
+
+def embedder_taking(*modalities: Modality) -> HashEmbedder:
+    return HashEmbedder(modalities=frozenset(modalities))
+
+
+def texts_with_vectors(place: Path, embedder: HashEmbedder) -> str:
+    """Make a collection of texts that share words, with vectors; return its directory."""
+    place.mkdir()
+    for number, words in enumerate(("apple", "apple pear", "pear pear plum", "plum apple fig", "fig")):
+        (place / f"{number}.txt").write_text(f"{words} {words}")
+    collection = Collection.create(place / "c", corpus_options(load_settings().settings), embedder=embedder)
+    add(collection, [place], embedder=embedder)
+    return str(place / "c")
+
+
+class TestRanking:
+    @pytest.mark.parametrize(
+        ("modalities", "rankings"),
+        [
+            ((TEXT,), WORDS_ALONE),
+            ((IMAGE,), BOTH),
+            ((TEXT, IMAGE), BOTH),
+            (tuple(Modality), BOTH),
+            ((), BOTH),
+        ],
+    )
+    def test_only_vectors_of_text_are_left_out_and_only_where_nothing_was_chosen(
+        self, modalities: tuple[Modality, ...], rankings: tuple[Ranking, ...]
+    ) -> None:
+        record = EmbedderRecord.of(embedder_taking(*modalities))
+        assert rankings_of(load_settings().settings, record) == rankings
+        for chosen, expected in (("fused", BOTH), ("lexical", WORDS_ALONE), ("vector", (Ranking.VECTOR,))):
+            settings = load_settings(ranking=chosen).settings
+            assert rankings_of(settings, record) == expected
+            assert ranking_note(settings, record) == ""
+        assert bool(ranking_note(load_settings().settings, record)) == (rankings == WORDS_ALONE)
+
+    def test_a_collection_with_vectors_of_text_is_ranked_as_without_them_and_its_model_is_not_opened(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
+        queries = [Query(words) for words in ("apple", "pear plum", "fig apple", "quince")]
+        found = {
+            ranking: open_session(
+                load_settings(collection=place, ranking=ranking).settings, embedder_taking(TEXT)
+            ).searcher.search(queries, 5)
+            for ranking in ("lexical", "fused")
+        }
+        unchosen = open_session(load_settings(collection=place).settings).searcher.search(queries, 5)
+        assert opened == []
+        assert unchosen == found["lexical"]
+        assert unchosen != found["fused"]
+        assert len(found["fused"][3]) == 5, "no word is known, and each vector has a place"
+
+    def test_a_collection_with_vectors_of_pictures_is_fused_as_if_that_were_chosen(
+        self, tmp_path: Path
+    ) -> None:
+        embedder = embedder_taking(TEXT, IMAGE)
+        place = texts_with_vectors(tmp_path / "texts", embedder)
+        unchosen, fused = (
+            open_session(load_settings(collection=place, **chosen).settings, embedder)
+            for chosen in ({}, {"ranking": "fused"})
+        )
+        query = [Query("pear plum")]
+        assert unchosen.searcher.search(query, 5) == fused.searcher.search(query, 5)
+
+    def test_vectors_of_text_that_are_left_out_are_told_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        embedder = embedder_taking(TEXT)
+        places = [texts_with_vectors(tmp_path / name, embedder) for name in "ab"]
+        session = open_session(load_settings(collections=places).settings)
+        session.search("apple")
+        session.search("fig")
+        (record,) = [record for record in caplog.records if "words alone" in record.message]
+        assert embedder.name in record.message
+        assert "--ranking fused" in record.message
+        caplog.clear()
+        open_session(load_settings(collections=places, ranking="fused").settings, embedder).search("apple")
+        assert not caplog.records
+
+    def test_collections_whose_different_vectors_of_text_are_not_used_are_searched_together(
+        self, tmp_path: Path
+    ) -> None:
+        places = [
+            texts_with_vectors(tmp_path / str(seed), HashEmbedder(seed=seed, modalities=frozenset({TEXT})))
+            for seed in (1, 2)
+        ]
+        assert open_session(load_settings(collections=places).settings).search("apple")
+        with pytest.raises(FingerprintMismatch, match="lexical"):
+            open_session(load_settings(collections=places, ranking="fused").settings)
+
+    @pytest.mark.parametrize("command", [["search", "apple"], ["ask", "Which apple?"], ["index", "status"]])
+    def test_each_command_tells_it_in_one_line(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        command: list[str],
+    ) -> None:
+        place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
+        monkeypatch.setenv("VRAG_COLLECTION", place)
+        done = run_vrag(*command, cwd=tmp_path)
+        assert (done.out + done.err + caplog.text).count("words alone") == 1, done
+        caplog.clear()
+        monkeypatch.setenv("VRAG_RANKING", "lexical")
+        done = run_vrag(*command, cwd=tmp_path)
+        assert "words alone" not in done.out + done.err + caplog.text
+
+    def test_adding_tells_it_in_one_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        place = texts_with_vectors(tmp_path / "texts", embedder_taking(TEXT))
+        monkeypatch.setenv("VRAG_COLLECTION", place)
+        done = run_vrag("index", "add", "texts/0.txt", cwd=tmp_path)
+        assert (done.status, done.err.count("words alone")) == (0, 1), done
 
 
 def test_the_tier_for_accelerators_needs_one(tmp_path: Path) -> None:

@@ -128,8 +128,9 @@ class Settings(BaseSettings):
     """Key of a remote embedder; sent as a bearer token."""
     batch: int = Field(default=8, ge=1, le=1024)
     """Maximum items per batch of a model."""
-    ranking: Literal["auto", "lexical", "vector"] = "auto"
-    """Ranking of items: lexical (words), vector, or auto (both where available, fused)."""
+    ranking: Literal["auto", "lexical", "vector", "fused"] = "auto"
+    """Ranking of items: lexical (words), vector, fused (both), or auto (both where vectors are of pictures,
+    words alone where the embedder takes text only)."""
     tier: Literal["auto", "exact", "rabitq", "pooled", "cuda"] = Field(
         default="auto",
         description="Vector search method (exact, rabitq, pooled, cuda); `vrag index status` shows the "

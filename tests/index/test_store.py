@@ -12,6 +12,8 @@ import pytest
 from fake_conversion import contents
 
 from vrag.corpus.converter import CorpusOptions
+from vrag.embed.embedder import Modality, embeds_text_only
+from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add
 from vrag.index.catalog import Catalog
@@ -55,6 +57,32 @@ class TestOpening:
         older = Collection.open(tmp_path / "c").header.embedder
         assert older is not None
         assert (older, older.settings) == (mark, {})
+
+    def test_the_inputs_of_its_embedder_are_remembered_and_unknown_in_a_header_without_them(
+        self, tmp_path: Path
+    ) -> None:
+        embedder = HashEmbedder(modalities=frozenset({Modality.TEXT}))
+        Collection.create(tmp_path / "c", embedder=embedder)
+        record = Collection.open(tmp_path / "c").header.embedder
+        assert record is not None
+        assert embeds_text_only(record)
+        content = json.loads((tmp_path / "c" / "collection.json").read_text())
+        del content["embedder"]["modalities"], content["checksum"]
+        (tmp_path / "c" / "collection.json").write_text(json.dumps(content))
+        older = Collection.open(tmp_path / "c").header.embedder
+        assert older is not None
+        assert (older, older.modalities, embeds_text_only(older)) == (record, frozenset(), False)
+        opened = DeferredEmbedder(older, lambda: embedder)
+        assert opened.modalities == embedder.modalities, "the model itself says what it takes"
+
+    @pytest.mark.parametrize("value", [["taste"], "text", 3, [None]])
+    def test_inputs_of_its_embedder_that_do_not_exist_are_damage(self, tmp_path: Path, value: object) -> None:
+        Collection.create(tmp_path / "c", embedder=HashEmbedder())
+        content = json.loads((tmp_path / "c" / "collection.json").read_text())
+        content["embedder"]["modalities"] = value
+        (tmp_path / "c" / "collection.json").write_bytes(seal_json(content))
+        with pytest.raises(CollectionError, match="damaged"):
+            Collection.open(tmp_path / "c")
 
     def test_opening_writes_nothing(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")

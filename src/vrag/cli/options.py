@@ -42,7 +42,10 @@ _SEARCH_URL = "URL of a search server to use instead of a collection."
 SearchUrlOption = Annotated[str | None, option(SEARCH, _SEARCH_URL, "VRAG_SEARCH_URL")]
 _IMAGE_ROOT = "Directory of the images that a search server of the reference implementation names."
 ImageRootOption = Annotated[str | None, option(SEARCH, _IMAGE_ROOT, "VRAG_IMAGE_ROOT")]
-_RANKING = "Rank by `lexical` (words), `vector`, or `auto` (both)."
+_RANKING = (
+    "Rank by `lexical` (words), `vector`, `fused` (both), or `auto`: both, but words alone where the "
+    "embedder takes text only."
+)
 RankingOption = Annotated[str | None, option(SEARCH, _RANKING, "VRAG_RANKING")]
 RerankerOption = Annotated[str | None, option(SEARCH, "Model that reranks the best hits.", "VRAG_RERANKER")]
 _EMBEDDER = (

@@ -93,7 +93,9 @@ def _warn_without_vectors(session: Session, query_instruction: str | None) -> No
     lexical = [name for name, place in places.items() if place.header.embedder is None]
     if query_instruction and len(lexical) == len(places):
         warn("--query-instruction has no effect: none of the collections has vectors.")
-    elif lexical and len(lexical) < len(places) and session.settings.ranking != Ranking.LEXICAL:
+        return
+    is_mixed = len(lexical) < len(places) and session.settings.ranking != Ranking.LEXICAL
+    if lexical and (is_mixed or session.settings.ranking == "fused"):
         names = plain(", ".join(sorted(lexical)))
         warn(f"Collections without vectors are ranked by words only: {names}.")
 

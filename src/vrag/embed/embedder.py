@@ -83,6 +83,11 @@ class EmbedderInfo(Protocol):
         """
         ...
 
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """The inputs that it takes; empty where a collection does not record them."""
+        ...
+
 
 class Embedder(EmbedderInfo, Protocol):
     """A model that converts contents and queries to vectors that can be compared.
@@ -90,11 +95,6 @@ class Embedder(EmbedderInfo, Protocol):
     A vector depends on its own content alone: not on what else is in the batch, nor on the order.
     May be called from several threads; calls wait for each other.
     """
-
-    @property
-    def modalities(self) -> frozenset[Modality]:
-        """The inputs that it takes."""
-        ...
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents, in their order.
@@ -124,6 +124,11 @@ class MatchMap:
     """The tokens of the query."""
     similarity: NDArray[np.float32]
     """(tokens, rows, columns): the rows and columns of patches cover the image evenly."""
+
+
+def embeds_text_only(embedder: EmbedderInfo) -> bool:
+    """Return whether an embedder is known to take text and nothing else."""
+    return embedder.modalities == frozenset({Modality.TEXT})
 
 
 def escape_special_tokens(text: str) -> str:

@@ -249,8 +249,10 @@ class DeferredEmbedder:
     it; the opened embedder must have the same fingerprint.
     """
 
+    info: EmbedderInfo
+
     def __init__(self, info: EmbedderInfo, open_embedder: Callable[[], Embedder]) -> None:
-        self._info = info
+        self.info = info
         self.name, self.kind, self.dimension = info.name, info.kind, info.dimension
         self.fingerprint, self.settings = info.fingerprint, info.settings
         self._open_embedder = open_embedder
@@ -259,8 +261,8 @@ class DeferredEmbedder:
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """The inputs that it takes. Opens it."""
-        return self.open().modalities
+        """The inputs that it takes. Opens it if the collection does not record them."""
+        return self.info.modalities or self.open().modalities
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Embed contents. Opens it."""
@@ -279,6 +281,6 @@ class DeferredEmbedder:
         with self._lock:
             if self._embedder is None:
                 embedder = self._open_embedder()
-                check_same(self._info, embedder)
+                check_same(self.info, embedder)
                 self._embedder = embedder
             return self._embedder

@@ -224,7 +224,8 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
         gpus=settings.ray_gpus,
         items=settings.batch,
     )
-    opened = partial(open_marked, settings, EmbedderRecord.of(embedder)) if embedder else None
+    info = embedder.info if isinstance(embedder, DeferredEmbedder) else embedder
+    opened = partial(open_marked, settings, EmbedderRecord.of(info)) if info else None
     return by_ray(options, opened, embedder)
 
 

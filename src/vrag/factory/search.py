@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vrag.embed.embedder import embeds_text_only
 from vrag.errors import SettingsError
 from vrag.factory.indexing import embedder_of
 from vrag.index.collection import Collection
@@ -18,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.embed.embedder import Embedder
+    from vrag.index.location import EmbedderRecord
     from vrag.search.client import SearchClient
     from vrag.search.rerank import Reranker
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
+
+log = logging.getLogger("vrag")
 
 
 def open_collections(settings: Settings) -> dict[str, Collection]:
@@ -65,13 +70,17 @@ class SearchParts:
         Raises `FingerprintMismatch` if collections hold vectors of different embedders and `EmbedError` if
         the reranker cannot be loaded.
         """
-        if Ranking.VECTOR in _rankings(settings):
-            bound = {name: each for name, each in collections.items() if not _is_unbound(each)}
-            check_embedders(bound)
-            recorded = next(filter(None, (each.header.embedder for each in bound.values())), None)
-            embedder = embedder or (embedder_of(settings, recorded) if recorded else None)
-        else:
-            embedder = None
+        records = {name: each.header.embedder for name, each in collections.items()}
+        compared = {
+            name: collections[name]
+            for name, record in records.items()
+            if record and not record.imported and Ranking.VECTOR in rankings_of(settings, record)
+        }
+        check_embedders(compared)
+        recorded = next((each.header.embedder for each in compared.values()), None)
+        embedder = (embedder or embedder_of(settings, recorded)) if recorded else None
+        for note in sorted({ranking_note(settings, record) for record in records.values()} - {""}):
+            log.warning("%s", note)
         if not settings.reranker:
             return cls(settings, embedder, None)
         from vrag.search.rerank import open_reranker
@@ -90,9 +99,7 @@ class SearchParts:
 
         Raises `FingerprintMismatch` if it holds vectors of another embedder.
         """
-        rankings = _rankings(self.settings)
-        if _is_unbound(collection) and self.settings.ranking == "auto":
-            rankings = (Ranking.LEXICAL,)  # the embedder of these vectors is not known yet
+        rankings = rankings_of(self.settings, collection.header.embedder)
         embedder = self.embedder if collection.header.embedder else None
         return Engine(collection, embedder, rankings=rankings, vectors=vector_options(self.settings))
 
@@ -103,7 +110,10 @@ class SearchParts:
 
         Raises `SettingsError` if the settings ask for what these collections cannot do.
         """
-        if self.settings.qdrant and Ranking.VECTOR in _rankings(self.settings):
+        records = [engine.collection.header.embedder for engine in engines.values()]
+        if self.settings.qdrant and any(
+            Ranking.VECTOR in rankings_of(self.settings, record) for record in records
+        ):
             searcher = self._open_qdrant([engine.collection for engine in engines.values()])
         else:
             searcher = MultiSearcher(engines) if len(engines) > 1 else next(iter(engines.values()))
@@ -125,8 +135,8 @@ class SearchParts:
                 f"{subject} cannot be searched through Qdrant.",
                 "Leave out VRAG_QDRANT, or name another collection.",
             )
-        is_auto = self.settings.ranking == "auto"
-        lexical = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if is_auto else None
+        fuses = self.settings.ranking != "vector"
+        lexical = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if fuses else None
         store = QdrantStore.at(self.settings.qdrant)
         return QdrantSearcher(store, collections[0], self.embedder, lexical=lexical)
 
@@ -156,11 +166,24 @@ def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> S
     return (kind or SearchClient)(settings.search_url, token=key, image_root=root, parts=settings.sources)
 
 
-def _rankings(settings: Settings) -> tuple[Ranking, ...]:
-    return tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
+def rankings_of(settings: Settings, record: EmbedderRecord | None) -> tuple[Ranking, ...]:
+    """Return the rankings of a collection with this embedder; None where it has no vectors.
+
+    `auto` leaves out vectors whose embedder is not known yet, and those of an embedder that takes text only:
+    it reads the same text as the ranking by words, and fusing both was measured to be worse
+    (`docs/searching.md`).
+    """
+    if settings.ranking in {"lexical", "vector"}:
+        return (Ranking(settings.ranking),)
+    by_words = record is not None and (record.imported or embeds_text_only(record))
+    return (Ranking.LEXICAL,) if settings.ranking == "auto" and by_words else tuple(Ranking)
 
 
-def _is_unbound(collection: Collection) -> bool:
-    """Return whether the collection holds imported vectors whose embedder is not known yet."""
-    mark = collection.header.embedder
-    return mark is not None and mark.imported
+def ranking_note(settings: Settings, record: EmbedderRecord | None) -> str:
+    """Return the note that `auto` does not use the vectors of an embedder of text; empty if it uses them."""
+    if settings.ranking != "auto" or record is None or not embeds_text_only(record):
+        return ""
+    return (
+        f"Ranked by words alone: {record.name} takes text only, and such vectors made the ranking worse when "
+        "they were measured. To use them: --ranking fused; to compare: vrag eval retrieval."
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
-from vrag.embed.embedder import EmbedderInfo, VectorKind
+from vrag.embed.embedder import EmbedderInfo, Modality, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
 from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
@@ -61,6 +61,8 @@ class EmbedderRecord:
     fingerprint: str
     settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int], compare=False)
     """Its settings that vectors depend on, as part of the fingerprint: `dtype`, `max_pixels`."""
+    modalities: frozenset[Modality] = field(default=frozenset(), compare=False)
+    """The inputs that it takes; empty in collections that do not record them."""
 
     @property
     def imported(self) -> bool:
@@ -71,11 +73,18 @@ class EmbedderRecord:
     def of(cls, embedder: EmbedderInfo) -> EmbedderRecord:
         """Describe an embedder."""
         settings = dict(embedder.settings)
-        return cls(embedder.name, embedder.kind, embedder.dimension, embedder.fingerprint, settings)
+        return cls(
+            embedder.name,
+            embedder.kind,
+            embedder.dimension,
+            embedder.fingerprint,
+            settings,
+            embedder.modalities,
+        )
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> EmbedderRecord:
-        """Parse the fields of `collection.json`; the first ones had no settings."""
+        """Parse the fields of `collection.json`; the first ones had no settings and no modalities."""
         kind, settings, dimension = (
             VectorKind(fields["kind"]),
             _object(fields.get("settings", {})),
@@ -85,7 +94,12 @@ class EmbedderRecord:
             raise TypeError("its vectors have no length")
         if not all(type(value) in {str, int} for value in settings.values()):
             raise TypeError("a setting of its embedder is neither text nor a number")
-        return cls(_text(fields["name"]), kind, dimension, _text(fields["fingerprint"]), settings)
+        modalities = frozenset(map(Modality, fields.get("modalities", ())))
+        return cls(_text(fields["name"]), kind, dimension, _text(fields["fingerprint"]), settings, modalities)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for `collection.json`."""
+        return asdict(self) | {"modalities": sorted(self.modalities)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +172,7 @@ class CollectionHeader:
             "schema": SCHEMA,
             "corpus": corpus,
             "corpus_fingerprint": self.corpus_fingerprint,
-            "embedder": asdict(self.embedder) if self.embedder else None,
+            "embedder": self.embedder.as_dict() if self.embedder else None,
         }
         write_sealed(directory, FILE_NAME, seal_json(content))
 

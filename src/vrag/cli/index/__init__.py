@@ -25,7 +25,7 @@ from vrag.factory.indexing import (
     open_when_created,
     unreadable_error,
 )
-from vrag.factory.search import vector_options
+from vrag.factory.search import ranking_note, vector_options
 from vrag.factory.verification import verify_collection
 from vrag.index import build, maintenance
 from vrag.index.collection import Collection
@@ -119,6 +119,8 @@ def add(
     skipped = [{"path": str(file.path), "reason": file.reason} for file in added.skipped]
     facts = add_facts(added) | {"skipped": skipped}
     print_result(facts, lambda: console.print_add_report(added, to=console.out), as_json=as_json)
+    if note := ranking_note(report.settings, opened.header.embedder):
+        console.warn(note)
     if not documents_under(opened, paths):
         raise unreadable_error(paths)
     remember_collection(report.settings.model_copy(update={"collections": ()}))
@@ -133,17 +135,20 @@ def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = F
     Example: vrag index status
     """
     statuses: list[CollectionStatus] = []
+    notes: list[str] = []
     for name in collection or [None]:
         settings = load_settings(collection=name).settings
         statuses.append(maintenance.status(_open(name), vector_options(settings)))
+        notes.append(ranking_note(settings, statuses[-1].embedder))
     if as_json:
         print_json(statuses if len(statuses) > 1 else statuses[0])
         return
-    for found in statuses:
-        _print_status(found)
+    for found, note in zip(statuses, notes, strict=True):
+        _print_status(found, note)
 
 
-def _print_status(status: CollectionStatus) -> None:
+def _print_status(status: CollectionStatus, ranking: str) -> None:
+    """Print a status; `ranking` is the note of `ranking_note`."""
     echo(("Collection ", "bold"), status.address)
     files = ", ".join(f"{count} {state}" for state, count in status.files.items()) or "none"
     echo(f"  files      {files}")
@@ -164,6 +169,8 @@ def _print_status(status: CollectionStatus) -> None:
     if (tier := status.tier) is not None:
         recall = "" if tier.recall is None else f"; finds {tier.recall:.1%} of the exact best ten"
         echo(f"  searched   {tier.name}: {tier.reason}{recall}")
+    if ranking:
+        echo("  ranked     ", plain(ranking.removeprefix("Ranked ")))
     echo(f"  version    {status.content_version}")
     _print_problems("Problems", status.problems)
     _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.padding import Padding
@@ -111,9 +111,11 @@ def echo_problem(subject: str, detail: str, *, minor: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a JSON value; dataclasses become objects, paths become text."""
+    """Print a JSON value; dataclasses become objects, sets become sorted lists, paths become text."""
 
-    def default(value: object) -> Any:  # noqa: ANN401
+    def default(value: Any) -> Any:  # noqa: ANN401
+        if isinstance(value, frozenset):
+            return sorted(cast("frozenset[str]", value))
         return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=default) + "\n")
