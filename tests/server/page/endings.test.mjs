@@ -8,14 +8,19 @@ const { outcome } = await import("./js/history.js");
 const { endingOf } = await import("./js/run/answer.js");
 
 const run = (more) => ({ id: "a", session: "a", question: "?", state: "finished", started: 0, answer: null, collection: null, ...more });
-const state = (policy, reason) => ({ started: { settings: { policy } }, answer: reason && { text: null, stop_reason: reason }, failure: null });
+const state = (policy, reason, evidence = []) => ({ started: { settings: { policy } }, answer: reason && { text: null, stop_reason: reason, evidence }, failure: null });
 
 test("what the offline policy cannot say is not said to be missing", () => {
-  const [kind, words] = outcome(run({ stop_reason: "abstained", model: "extractive" }));
-  const ending = endingOf(state("extractive", "abstained"));
-  assert.deepEqual([kind, words], ["abstained", ending.name]);
-  assert.match(ending.hint, /model/);
-  assert.doesNotMatch(ending.name + ending.said, /in the documents/);
+  const names = [["none", []], ["passages", [{}]]].map(([result, evidence]) => {
+    const [kind, words] = outcome(run({ stop_reason: "abstained", model: "extractive", kind: result }));
+    const ending = endingOf(state("extractive", "abstained", evidence));
+    assert.deepEqual([kind, words], ["abstained", ending.name]);
+    assert.match(ending.hint, /model/);
+    assert.doesNotMatch(ending.name + ending.said, /in the documents/);
+    return ending.name;
+  });
+  assert.equal(names[1], "Closest passages");
+  assert.notEqual(names[0], names[1]);
 });
 
 test("a model that abstains found no answer in the documents", () => {

@@ -30,7 +30,7 @@ const until = async (holds) => {
 };
 
 test("a run that the list leaves out is seen to end, and one that is gone is forgotten", async () => {
-  answers = { "/runs": LIST, "/runs/a": run("a", { state: "finished" }), "/runs/c": 503 };
+  answers = { "runs": LIST, "runs/a": run("a", { state: "finished" }), "runs/c": 503 };
   const runs = new PastRuns(SESSION, { changed() {}, away() {} });
   runs.view = { ...runs.view, text: "other words" };
   for (const id of ["a", "b", "c"]) runs.put(run(id));
@@ -40,7 +40,7 @@ test("a run that the list leaves out is seen to end, and one that is gone is for
 });
 
 test("a run that the list brings is not asked for by itself", async () => {
-  answers = { "/runs": { ...LIST, runs: [run("a", { state: "finished" })] }, "/runs/a": 404 };
+  answers = { "runs": { ...LIST, runs: [run("a", { state: "finished" })] }, "runs/a": 404 };
   const runs = new PastRuns(SESSION, { changed() {}, away() {} });
   runs.put(run("a"));
   await runs.refresh();
@@ -53,11 +53,11 @@ test("a list that was asked for before a change does not undo it", async () => {
   const changes = { Prices: (runs) => runs.change("a", { title: "Prices" }), nothing: (runs) => runs.remove(before) };
   for (const [title, change] of Object.entries(changes)) {
     let arrive;
-    answers = { "/runs": new Promise((resolve) => (arrive = resolve)) };
+    answers = { "runs": new Promise((resolve) => (arrive = resolve)) };
     const runs = new PastRuns(SESSION, { changed() {}, away() {} });
     runs.put(before);
     const refreshed = runs.refresh();
-    answers = { "/runs": { ...LIST, runs: title === "Prices" ? [after] : [] }, "/runs/a": after };
+    answers = { "runs": { ...LIST, runs: title === "Prices" ? [after] : [] }, "runs/a": after };
     await change(runs);
     arrive({ ...LIST, runs: [before] });
     await refreshed;
@@ -70,21 +70,21 @@ const job = (id, state) => ({ id, file: id, collection: "x", state, size: 1, don
 
 test("an upload that the server forgot ends alone, and a server that is busy is asked again", async () => {
   const ids = ["gone", "busy", "ready"];
-  answers = { "/collections/x/jobs": { jobs: ids.map((id) => job(id, "running")) } };
+  answers = { "collections/x/jobs": { jobs: ids.map((id) => job(id, "running")) } };
   const ended = [];
   const uploads = new Uploads({ upload_bytes: 1, upload_types: [] }, { changed() {}, finished: ({ file, state }) => ended.push(`${file} ${state}`) });
   await uploads.adopt("x");
-  answers = { "/collections/x/jobs": { jobs: [] }, "/jobs/busy": 429, "/jobs/ready": job("ready", "finished") };
+  answers = { "collections/x/jobs": { jobs: [] }, "jobs/busy": 429, "jobs/ready": job("ready", "finished") };
   await until(() => ended.length === 2);
   assert.deepEqual(ended, ["gone failed", "ready finished"]);
   for (const status of [503, 504, 0]) {
-    answers = { ...answers, "/jobs/busy": status };
+    answers = { ...answers, "jobs/busy": status };
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  answers = { "/collections/x/jobs": 503 };
+  answers = { "collections/x/jobs": 503 };
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setTimeout(resolve, 5));
   assert.equal(uploads.active.length, 1);
-  answers = { "/collections/x/jobs": { jobs: [] }, "/jobs/busy": job("busy", "finished") };
+  answers = { "collections/x/jobs": { jobs: [] }, "jobs/busy": job("busy", "finished") };
   await until(() => ended.length === 3);
   assert.equal(ended[2], "busy finished");
 });
