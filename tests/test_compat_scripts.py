@@ -79,6 +79,7 @@ def test_without_a_corpus_folder_it_is_an_error_and_no_samples_are_served(
     assert "is not a directory" in said
 
 
+@pytest.mark.slow
 def test_paths_that_are_edited_into_the_search_server_are_used(clone: Path, tmp_path: Path) -> None:
     """A model by its absolute path, by one in the clone, and by a name of the hub."""
     script = clone / "search_engine" / "search_engine_api.py"
@@ -114,6 +115,7 @@ def test_paths_that_are_edited_into_the_search_server_are_used(clone: Path, tmp_
         (None, ["a.jpg"], "img"),
     ],
 )
+@pytest.mark.slow
 def test_pictures_are_read_and_written_where_there_are_some(
     clone: Path, tmp_path: Path, image: list[str] | None, img: list[str] | None, used: str
 ) -> None:

@@ -158,9 +158,9 @@ def test_questions_from_several_threads_share_one_agent(
     opened: list[Settings] = []
     open_agent = agents.open_agent
 
-    def count(settings: Settings, *others: Any) -> Agent:  # noqa: ANN401
+    def count(settings: Settings, *others: Any, **named: Any) -> Agent:  # noqa: ANN401
         opened.append(settings)
-        return open_agent(settings, *others)
+        return open_agent(settings, *others, **named)
 
     monkeypatch.setattr(agents, "open_agent", count)
 
@@ -273,7 +273,7 @@ def test_a_wrong_setting_is_an_error_before_anything_is_indexed(
     settings: dict[str, Any], docs: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(SettingsError):
-        vrag.open(docs, **{"collection": str(tmp_path / "collection"), **settings})
+        vrag.open(docs, **dict[str, Any](collection=str(tmp_path / "collection"), **settings))
 
     assert not (tmp_path / "collection").exists()
 

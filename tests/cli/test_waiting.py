@@ -171,6 +171,7 @@ def test_files_that_nobody_reads_yet_are_said_to_wait(tmp_path: Path, busy: Coll
     assert notices == ("1 of 2 files is not read yet: a process is writing.",)
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_left_unfinished_is_not_being_read(tmp_path: Path, reading: Path) -> None:
     writer = tmp_path / "c" / "writer.json"
     assert count_unread([Collection.open(tmp_path / "c")]) is not None

@@ -111,7 +111,8 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
 
     A page is its picture, a clip its video, or one frame of it where video is not understood, a passage its
     text under its headings. For embedders of text alone it is always the text. Returns None if the item has
-    no form that the embedder supports, such as a page without text; raises `EmbedError` if it cannot be read.
+    no form that the embedder supports, such as a page without text; raises `EmbedError` if it cannot be read,
+    or has no content at all.
     """
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)
@@ -124,9 +125,11 @@ def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) ->
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise EmbedError(f"Its picture cannot be opened: {error}.") from error
     text = f"{item.heading}\n{item.text}".strip()
-    if not text or Modality.TEXT not in modalities:
-        return None
-    return EmbedContent(text=text)
+    if text and Modality.TEXT in modalities:
+        return EmbedContent(text=text)
+    if not text and item.image is None and item.clip is None:
+        raise EmbedError("It has neither a picture nor text.")
+    return None
 
 
 def _embed(
