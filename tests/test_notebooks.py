@@ -146,7 +146,7 @@ def test_the_agents_differ_where_the_notebook_says(executed: dict[str, Notebook]
     assert "VimRAG: 1 of 2 right" in run
     assert "chains that hold up to each stage: page 1, region 1, fact 1, answer 1" in run
     assert "VRAG searched for: passengers ship hold serves line passengers 2024; passengers Sanderling" in run
-    saw = {agent: pages for agent, pages in re.findall(r"^  (\w+) saw: (.+)$", run, re.MULTILINE)}
+    saw = dict(re.findall(r"^  (\w+) saw: (.+)$", run, re.MULTILINE))
     assert ["page 5" in saw[agent] for agent in ("VRAG", "VimRAG")] == [True, False]
     assert len(pictures(executed[COMPARE])) == 2
 
