@@ -208,7 +208,7 @@ def test_ctrl_c_before_anything_is_done_writes_nothing(home: Home) -> None:
     with ChatServer(answering) as server:
         done = interrupted(home, server, "-q", "This HANGS?", "-o", "never.html")
     assert done.status == 130
-    assert "No report" in done.err
+    assert done.err.endswith("\nStopped. No question was finished, and no report was written.\n")
     assert not (home.path / "never.html").exists()
 
 

@@ -176,16 +176,17 @@ def interrupted(desk: Path, seconds: float, *arguments: str, again: float | None
 @pytest.mark.parametrize("again", [None, 0.03], ids=["once", "twice"])
 def test_ctrl_c_at_any_moment_prints_one_line(tmp_path: Path, again: float | None) -> None:
     """While the program loads, starts processes, indexes, asks and prints."""
+    (tmp_path / "documents").mkdir()
     for number in range(6):
-        (tmp_path / f"{number}.md").write_text(
+        (tmp_path / "documents" / f"{number}.md").write_text(
             f"The ferry number {number} carried {number} passengers.\n" * 50
         )
     begin = time.monotonic()
-    assert vrag(tmp_path, "ask", ".", QUESTION, "-c", "whole").returncode in {0, 3}
+    assert vrag(tmp_path, "ask", "documents", QUESTION, "-c", "whole").returncode in {0, 3}
     whole = time.monotonic() - begin
     for part in range(1, 6):
         status, said = interrupted(
-            tmp_path, whole * part / 5.5, "ask", ".", QUESTION, "-c", f"part-{part}", again=again
+            tmp_path, whole * part / 5.5, "ask", "documents", QUESTION, "-c", f"part-{part}", again=again
         )
         lines = [line for line in said.splitlines() if not line.startswith("Index")]
         assert status in {130, 0, 3}, said
