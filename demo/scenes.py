@@ -80,7 +80,9 @@ def _end(story: RunView, run: Running) -> None:
                 st.text(ended.text)
             else:
                 st.markdown(
-                    write_markdown(sign_answer(story.result, is_quote=story.is_offline), r"\[{}\]".format)
+                    write_markdown(
+                        sign_answer(story.result, is_quote=story.is_offline), r"\[{}\]".format, formulas=False
+                    )
                 )
         if ended.note:
             st.caption(ended.note)

@@ -139,6 +139,7 @@ def test_the_example_is_some_thirty_lines_and_found_by_its_entry_point() -> None
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_an_action_of_others_works_in_both_agents(way: Way) -> None:
     events, policy = run(way, with_next_page(), *script(way))

@@ -195,7 +195,7 @@ def test_pictures_beyond_a_budget_are_never_sent() -> None:
 
 class TestOffline:
     def policy(self) -> ExtractivePolicy:
-        return ExtractivePolicy(tiny_corpus(), PROFILE, crops=False)
+        return ExtractivePolicy(tiny_corpus(), PROFILE, crops=False, certain=False)
 
     def test_it_searches_and_answers_and_never_crops(self, tmp_path: Path) -> None:
         run = kept(tmp_path, self.policy(), "What does a return ticket cost?")

@@ -259,7 +259,7 @@ def test_a_search_is_limited_to_the_documents_chosen() -> None:
 
 def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
     searcher = tiny_corpus()
-    policy = ExtractiveGraphPolicy(searcher, PROFILE, crops=True)
+    policy = ExtractiveGraphPolicy(searcher, PROFILE, crops=True, certain=False)
     run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
     assert run.answer is not None
     assert "48,200" in run.answer
@@ -284,7 +284,7 @@ def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
         return "Otherwise." if file in reworded else prompt(file, **values)
 
     def answered() -> tuple[str | None, str | None, str]:
-        policy = ExtractiveGraphPolicy(tiny_corpus(), PROFILE, crops=True)
+        policy = ExtractiveGraphPolicy(tiny_corpus(), PROFILE, crops=True, certain=False)
         run = Agent(policy, environment(), METHOD).run("How many passengers did the ferry carry in 2024?")
         return run.answer, run.evidence[0].node, run.evidence[0].quote
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.embed.embedder import VectorKind
+from vrag.embed.embedder import Modality, VectorKind
 from vrag.index.collection import Collection
 from vrag.index.schema import item_rows
 from vrag.types import Item, ItemKind, item_id
@@ -29,6 +29,7 @@ class Mark:
     dimension: int
     name: str = "fake"
     fingerprint: str = "fake"
+    modalities: frozenset[Modality] = frozenset({Modality.IMAGE, Modality.TEXT})
     settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
 
 

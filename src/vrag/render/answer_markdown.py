@@ -128,11 +128,12 @@ def visible_text(nodes: Iterable[SyntaxTreeNode]) -> str:
     return "".join(part for node in nodes for part in _visible(node))
 
 
-def write_markdown(answer: SignedAnswer, cite: Callable[[int], str]) -> str:
+def write_markdown(answer: SignedAnswer, cite: Callable[[int], str], *, formulas: bool = True) -> str:
     r"""Write an answer as Markdown that fetches and runs nothing, and stays within its place in a document.
 
     Headings are bold paragraphs, pictures and links are text with their address, all other text is escaped.
-    `cite` returns the Markdown of the marker of a number.
+    `cite` returns the Markdown of the marker of a number. Without `formulas`, LaTeX is code, for programs that
+    read dollar signs in other ways.
 
     >>> answer = SignedAnswer("# Sales\n\n| a | b |\n|---|---|\n| *x* | ![y](http://z) |")
     >>> print(write_markdown(answer, "[{}](#a)".format))
@@ -142,7 +143,7 @@ def write_markdown(answer: SignedAnswer, cite: Callable[[int], str]) -> str:
     | --- | --- |
     | *x* | y (http\://z) |
     """
-    return "\n\n".join(_MarkdownWriter(cite).blocks(parse_answer(answer).children))
+    return "\n\n".join(_MarkdownWriter(cite, formulas=formulas).blocks(parse_answer(answer).children))
 
 
 @cache
@@ -243,8 +244,9 @@ def _visible(node: SyntaxTreeNode) -> Iterator[str]:
 class _MarkdownWriter:
     """Writes trees of answers as Markdown."""
 
-    def __init__(self, cite: Callable[[int], str]) -> None:
+    def __init__(self, cite: Callable[[int], str], *, formulas: bool) -> None:
         self._cite = cite
+        self._sets_formulas = formulas
 
     def blocks(self, nodes: Sequence[SyntaxTreeNode]) -> Iterator[str]:
         """Yield each block that is not empty; lists that follow each other have different marks."""
@@ -279,7 +281,7 @@ class _MarkdownWriter:
         nodes = [child for child in node.children for child in child.children or [child]]
         formulas = [child for child in nodes if child.type == "formula"]
         rest = "".join(visible_text([child]) for child in nodes if child.type != "formula")
-        if len(formulas) != 1 or SIGNS.sub("", rest).strip(" ."):
+        if not self._sets_formulas or len(formulas) != 1 or SIGNS.sub("", rest).strip(" ."):
             return ""
         tex, is_block = _formula_of(formulas[0])
         if not is_block or "`" in tex:
@@ -360,7 +362,7 @@ class _MarkdownWriter:
     def _formula(self, node: SyntaxTreeNode, *, in_cell: bool) -> str:
         """Write a formula as code, which nothing runs or fetches; some programs set it as a formula."""
         tex, _ = _formula_of(node)
-        is_plain = "`" not in tex and "\n" not in tex and not in_cell
+        is_plain = self._sets_formulas and "`" not in tex and "\n" not in tex and not in_cell
         source = " ".join(SIGNS.sub("", node.content).split())
         code = f"$`{tex}`$" if is_plain else _code_span(source, in_cell=in_cell)
         markers = self._markers(node.content)
