@@ -315,7 +315,7 @@ def test_the_page_lists_every_limit_with_its_default() -> None:
 
     access = {
         "token", "tokens", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local",
-        "fixed_models", "audit", "keep_days",
+        "fixed_models", "audit", "keep_days", "root_path",
     }  # fmt: skip
     listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+(?: KiB)?)", page(), re.MULTILINE))
     options = {field.name: field.default for field in fields(ServerOptions) if field.name not in access}

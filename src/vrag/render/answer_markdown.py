@@ -132,8 +132,8 @@ def write_markdown(answer: SignedAnswer, cite: Callable[[int], str], *, formulas
     r"""Write an answer as Markdown that fetches and runs nothing, and stays within its place in a document.
 
     Headings are bold paragraphs, pictures and links are text with their address, all other text is escaped.
-    `cite` returns the Markdown of the marker of a number. Without `formulas`, LaTeX is code, for programs that
-    read dollar signs in other ways.
+    `cite` returns the Markdown of the marker of a number. Without `formulas`, LaTeX is code, for programs
+    that read dollar signs in other ways.
 
     >>> answer = SignedAnswer("# Sales\n\n| a | b |\n|---|---|\n| *x* | ![y](http://z) |")
     >>> print(write_markdown(answer, "[{}](#a)".format))
