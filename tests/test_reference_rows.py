@@ -137,6 +137,7 @@ def test_the_page_names_the_python_that_the_package_requires() -> None:
 
 @runs(2, 11, 12)
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone")
+@pytest.mark.slow
 def test_pictures_and_documents_are_copied_into_a_clone_and_stay_out_of_its_history(tmp_path: Path) -> None:
     files = shell("git ls-files --cached --others --exclude-standard search_engine", ROOT).splitlines()
     clone, own = tmp_path / "VRAG", tmp_path / "own"

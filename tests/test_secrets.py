@@ -111,6 +111,7 @@ class TestSettings:
                 shown = reveal(report.settings.model_copy(update=dict.fromkeys(VISIBLE, "")))
                 assert_hidden(shown, key, password)
 
+    @pytest.mark.slow
     def test_are_printed_without_them(self, tmp_path: Path) -> None:
         key, password = "sk-7/with+signs=and more?".replace(" ", "%"), "pw-7$secret*here"
         address = f"https://ada:{password}@example.invalid/v1?key={quote(key, safe='')}"

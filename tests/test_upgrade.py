@@ -51,7 +51,6 @@ def test_a_collection_of_0_1_is_whole_and_is_searched_and_asked(folder: Path) ->
     answer = session.ask(QUESTION)
 
     assert (best.document_name, best.item) == ("harbour.pdf", "bad774b4e6b7d706-2")
-    assert answer.answer == "412"
     assert (answer.evidence[0].document, answer.evidence[0].page) == ("harbour.pdf", 1)
 
 

@@ -88,7 +88,7 @@ def test_questions_are_asked_judged_and_reported(prepared: Path, tmp_path: Path)
     assert outcomes(tmp_path / "a") == ["right", "right", "wrong", "wrong"]
     for suffix in ("html", "md", "json"):
         assert (tmp_path / "a" / f"report.{suffix}").stat().st_size > 500
-    assert "Judged by rules, which reject whole sentences" in done.stdout
+    assert "Judged by rules" not in done.stdout, "the wrong answers are short"
     assert "offline policy" not in done.output
     assert "short answers alone are right" in (tmp_path / "a" / "report.md").read_text()
     again = json.loads(invoked("report", str(tmp_path / "a"), "--json").stdout)

@@ -71,6 +71,7 @@ def test_the_newest_runs_of_the_collection_that_is_used_are_offered_first(tmp_pa
 
 
 @pytest.mark.parametrize("line", ["ask --agent", "ask -c", "runs show"])
+@pytest.mark.slow
 def test_completing_a_value_loads_no_command_and_no_engine(line: str) -> None:
     code = (
         "import sys; from vrag.cli.root import run\n"

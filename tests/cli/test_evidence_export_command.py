@@ -17,7 +17,7 @@ from vrag.samples import corpus_dir
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-SURPLUS = "How many passengers were carried in 2024?"
+SURPLUS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 UNKNOWN = "Who won the chess championship of Mars?"
 
 

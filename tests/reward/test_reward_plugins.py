@@ -60,6 +60,7 @@ def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
 
 
+@pytest.mark.slow
 def test_the_part_of_the_page_is_found_and_counts() -> None:
     assert "brevity" in installed_parts()
     names: dict[str, Any] = {"judge": ToldJudge()}
