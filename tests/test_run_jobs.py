@@ -138,6 +138,7 @@ class TestRunJobs:
         with pytest.raises(ValueError, match="No job is called 'forth'"):
             run_jobs.choose_jobs(jobs, ["first", "forth"])
 
+    @pytest.mark.slow
     def test_a_version_of_python_is_found_by_what_it_says(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -281,6 +281,7 @@ def test_a_wrong_setting_of_the_model_shows_before_anything_is_indexed(tmp_path:
     assert not (tmp_path / "collection").exists()
 
 
+@pytest.mark.slow
 def test_a_collection_that_another_process_is_just_making_is_told_of(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "note.txt").write_text(NOTE)

@@ -195,6 +195,7 @@ def test_ctrl_c_at_any_moment_prints_one_line(tmp_path: Path, again: float | Non
         assert all(line.startswith("Stopped.") for line in lines)
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_a_library_turns_into_another_error_ends_quietly_too(tmp_path: Path) -> None:
     where = WAITING.replace(
         WAITING[WAITING.index("    async def long") :],
@@ -204,6 +205,7 @@ def test_ctrl_c_that_a_library_turns_into_another_error_ends_quietly_too(tmp_pat
     assert stopped_itself(tmp_path, where, "wait") == (130, "Stopped.\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_destructor_is_not_lost(tmp_path: Path) -> None:
     where = WAITING.replace(
         WAITING[WAITING.index("    async def long") :],

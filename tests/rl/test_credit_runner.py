@@ -67,6 +67,7 @@ def begin(folder: Path, study: Setting) -> subprocess.Popen[bytes]:
     return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_all_runs_are_run_once_and_finished_ones_not_again(tmp_path: Path) -> None:
     file = tmp_path / "setting.json"
     file.write_text(json.dumps(setting().as_dict()))
@@ -94,6 +95,7 @@ def test_two_runners_of_one_study_start_no_run_twice(tmp_path: Path) -> None:
     assert starts(tmp_path) == {"grpo-1": 1, "ggpo-1": 1}
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_told_and_goes_on_at_the_next_call(tmp_path: Path) -> None:
     study = setting("--fail-at", "5", seeds=(1,))
     told: list[str] = []

@@ -49,6 +49,7 @@ class TestARestart:
             until(lambda: desk.files() == [".new.part"])
             assert desk.documents() == []
 
+    @pytest.mark.slow
     def test_after_a_kill_in_mid_upload_has_what_was_there_before(self, tmp_path: Path) -> None:
         place = first_collection(tmp_path)
         server = Killable(place)
@@ -73,6 +74,7 @@ class TestARestart:
             desk.added("c.md", "and the next upload clears it away")
             assert desk.files() == ["a.md", "b.md", "c.md"]
 
+    @pytest.mark.slow
     def test_after_a_kill_in_mid_indexing_gives_what_a_quiet_run_gives(self, tmp_path: Path) -> None:
         text = "\n\n".join(f"Paragraph {n} speaks of whales at length. " * 40 for n in range(400))
         place = first_collection(tmp_path)
