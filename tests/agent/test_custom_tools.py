@@ -157,6 +157,7 @@ def test_an_action_of_others_works_in_both_agents(way: Way) -> None:
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_the_model_is_taught_an_argument_that_is_understood(way: Way) -> None:
     """What the instruction calls the text is what the grammar takes."""
@@ -166,6 +167,7 @@ def test_the_model_is_taught_an_argument_that_is_understood(way: Way) -> None:
     assert ("<next_page>text</next_page>" if way is VRAG else '"text"') in line
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_in_a_graph_it_makes_a_node_of_its_own_kind() -> None:
     events, _ = run(WAYS[1], with_next_page(), *script(WAYS[1]))
@@ -174,6 +176,7 @@ def test_in_a_graph_it_makes_a_node_of_its_own_kind() -> None:
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_its_text_is_given_to_it(way: Way) -> None:
     events, _ = run(way, with_next_page(), *script(way, "page 1, please"))
@@ -189,6 +192,7 @@ UNABLE: list[tuple[Callable[[Way], tuple[str, ...]], str]] = [
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(("replies", "reason"), UNABLE)
 def test_what_it_cannot_do_is_told_to_the_model(
@@ -203,6 +207,7 @@ def test_what_it_cannot_do_is_told_to_the_model(
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_a_run_with_it_is_replayed(way: Way, tmp_path: Path) -> None:
     store = RunStore(tmp_path)
@@ -230,6 +235,7 @@ def test_a_run_with_it_is_not_replayed_without_the_package(
 
 
 @both
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_without_being_named_it_is_no_action(way: Way) -> None:
     where = Environment(tiny_corpus(), PROFILE, EnvironmentOptions(hits=3))
@@ -241,12 +247,14 @@ def test_without_being_named_it_is_no_action(way: Way) -> None:
 # Packages that cannot be used
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_a_sound_action_beside_broken_ones_is_loaded() -> None:
     assert set(ENTRIES) < set(installed_tools())
     assert list(load_tools(["sound", "next_page", "sound"])) == ["sound", "next_page"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", sorted(set(ENTRIES) - {"sound"}))
 def test_a_broken_package_is_an_error_that_names_it(name: str) -> None:
@@ -255,6 +263,7 @@ def test_a_broken_package_is_an_error_that_names_it(name: str) -> None:
     assert f"The custom tool {name} ({ENTRIES[name]})" in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_what_a_package_raises_at_import_is_said() -> None:
     with pytest.raises(ActionError, match=r"RuntimeError: no licence.*VRAG_ACTIONS"):

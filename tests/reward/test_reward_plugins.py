@@ -33,6 +33,9 @@ def blocks(language: str) -> list[str]:
     )
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where pip put the package that the page shows, and where others left theirs as pip would."""
@@ -60,7 +63,6 @@ def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
 
 
-@pytest.mark.slow
 def test_the_part_of_the_page_is_found_and_counts() -> None:
     assert "brevity" in installed_parts()
     names: dict[str, Any] = {"judge": ToldJudge()}

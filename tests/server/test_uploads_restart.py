@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from library_harness import FIRST, Desk, Lines, first_collection, library, until
 from server_harness import dial
 
