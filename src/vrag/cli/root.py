@@ -165,7 +165,7 @@ def _run_command(app: typer.Typer) -> int:
         if type(error).__name__ != "NoArgsIsHelpError":  # it has printed the help
             print_error(describe_usage_error(error), error.exit_code)
         status = error.exit_code
-    except Exception as error:
+    except Exception as error:  # a library may turn Ctrl-C into an error of its own
         if not is_interrupt(error):
             raise
         status = STOPPED

@@ -118,7 +118,7 @@ class AnswerWriter(Protocol):
 
 
 class _ReadRequest(NamedTuple):
-    """What a request asks, and how it wants the answer."""
+    """A question, with the form in which a request wants the answer."""
 
     request: AnyRequest
     subject: ChatQuestion | ChatTask
