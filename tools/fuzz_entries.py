@@ -56,7 +56,7 @@ from vrag.server.http.compression import accepts_gzip
 from vrag.server.http.errors import Refusal
 from vrag.server.items import parse_range
 from vrag.server.openai.errors import InvalidRequest
-from vrag.server.openai.request import parse_request
+from vrag.server.openai.request import CompletionRequest, ResponseRequest, parse_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,8 +129,9 @@ def _headers(data: bytes) -> None:
 
 
 def _requests(data: bytes) -> None:
-    with suppress(InvalidRequest):
-        parse_request(data)
+    for kind in (CompletionRequest, ResponseRequest):
+        with suppress(InvalidRequest):
+            parse_request(data, kind)
     parse_problem(data)
     failure_of(ErrorResponse.of(400, data, "sk-secret"), "http://localhost")
     failure_of(ErrorResponse.in_stream(data, "sk-secret"), "http://localhost")

@@ -167,16 +167,16 @@ def test_chosen_documents_alone_are_asked_also_in_the_follow_up(filed: Desk, vis
 def test_one_document_is_asked_from_its_row_with_questions_that_it_answers(
     filed: Desk, visit: Opener
 ) -> None:
-    page = opened(filed, visit, "&words=price")
-    page.get_by_role("button", name="Ask price-board.jpg in guides").click()
-    expect(page.locator("#chosen")).to_contain_text("price-board.jpg")
+    page = opened(filed, visit, "&words=report")
+    page.get_by_role("button", name="Ask annual-report-2024.pdf in 2024/q1").click()
+    expect(page.locator("#chosen")).to_contain_text("annual-report-2024.pdf")
     question = page.locator(".example").first
     expect(question).to_contain_text("?")
     words = question.inner_text()
     page.get_by_role("button", name=words, exact=True).click()
     expect(page.locator("#ask-box")).to_have_value(words)
     page.locator("#ask-button").click()
-    expect(page.locator("[data-citation='1']")).to_contain_text("price-board.jpg")
+    expect(page.locator("[data-citation='1']")).to_contain_text("annual-report-2024.pdf")
 
 
 def test_an_address_chooses_documents_by_their_ids(filed: Desk, visit: Opener) -> None:

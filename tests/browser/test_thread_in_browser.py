@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from browsing import Desk, Opener
     from playwright.sync_api import Page, Request
 
-SHIP = "Which ship serves the line to Little Skerra?"
+FARES = "What were the passenger fares in 2024?"
 PRINTED = "window.print = () => console.info('printed');"
 IN_SIGHT = """(element) => {
   const view = document.querySelector(".thread").getBoundingClientRect();
@@ -37,11 +37,11 @@ def turns(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_a_run_is_shown_within_its_conversation(desk: Desk, visit: Opener, size: dict[str, int]) -> None:
-    runs = conversation(desk, KAYAK, PASSENGERS, SHIP)
+    runs = conversation(desk, KAYAK, PASSENGERS, FARES)
     page = visit(f"{desk.address}/#/runs/{runs[1]}", viewport=size).page
     expect(page.locator(".run")).to_have_count(3)
     assert turns(page) == runs
-    for turn, words in zip(page.locator(".run").all(), ("4.20", "84,210", "Little Auk"), strict=True):
+    for turn, words in zip(page.locator(".run").all(), ("4.20", "84,210", "4,182"), strict=True):
         expect(turn.locator(".answer-text")).to_contain_text(words)
         expect(turn.locator(".status")).to_have_attribute("aria-expanded", "false")
     expect(page.locator("#question")).to_have_text(PASSENGERS)

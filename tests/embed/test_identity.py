@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.embed.embedder import VectorKind
+from vrag.embed.embedder import Modality, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import FingerprintMismatch
 
@@ -22,6 +22,7 @@ class Mark:
     name: str = "sentence:/m/colqwen2"
     kind: VectorKind = VectorKind.MULTI
     dimension: int = 128
+    modalities: frozenset[Modality] = frozenset()
 
 
 def test_the_fingerprint_decides_whatever_the_names_and_settings() -> None:

@@ -559,7 +559,9 @@ class TestStdio:
             process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
             process.stdin.flush()
             silent.settimeout(600)
-            with silent.accept()[0]:  # the model is asked
+            with silent.accept()[0] as connection:  # what weights it serves
+                connection.recv(4096)
+            with silent.accept()[0]:  # the question
                 process.send_signal(number)
                 assert process.wait(300) == 128 + number, "its input is still open"
         [run] = RunStore(collection.runs_dir).ids()
@@ -571,6 +573,8 @@ class TestStdio:
         configuration = json.loads(shown[shown.index("{") : shown.rindex("}}}") + 3])
         server = configuration["mcpServers"]["vrag"]
         assert (server["command"], server["args"][0]) == ("vrag", "mcp")
+        program[-1] = "--help-all"
+        shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
         assert "vrag-agent[mcp]" in shown
 
     def test_without_a_collection_it_says_so_and_prints_nothing(self, tmp_path: Path) -> None:

@@ -284,12 +284,7 @@ def mcp(
     r"""Serve MCP tools over standard input and output.
 
     The tools: search, look at an item, crop, ask an agent. An MCP client starts
-    this command; add it to the configuration of the client:
-
-      {"mcpServers": {"vrag": {
-        "command": "vrag",
-        "args": ["mcp", "--collection", "/path/to/collection"]
-      }}}
+    this command; add the configuration below to that of the client.
 
     With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
     default one and those that were created on the web page.
@@ -299,7 +294,12 @@ def mcp(
 
       pip install 'vrag-agent\[mcp]'
 
-    Example:
+    Examples, a configuration and a command:
+
+      {"mcpServers": {"vrag": {
+        "command": "vrag",
+        "args": ["mcp", "--collection", "/path/to/collection"]
+      }}}
 
       vrag mcp --collection reports --model qwen3-vl-plus --base-url URL
     """
