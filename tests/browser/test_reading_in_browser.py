@@ -59,7 +59,10 @@ def test_the_rectangle_stays_on_its_spot_at_every_size(desk: Desk, visit: Opener
         check_spot(page, box)
         sizes.append(page.locator(".viewer-percent").inner_text())
     percent = [float(size.split()[0]) for size in sizes]
-    assert percent[:5] == [*sorted(set(percent[:4])), percent[2]]  # as the words can be read, three larger ones, back
+    assert percent[:5] == [
+        *sorted(set(percent[:4])),
+        percent[2],
+    ]  # as the words can be read, three larger ones, back
     assert percent[5] < percent[0]  # the whole page
     page.get_by_role("button", name="Width", exact=True).click()
     check_spot(page, box)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 from pathlib import Path
@@ -15,6 +16,7 @@ from vrag.search.engine import Engine
 from vrag.search.schema import ItemInfo
 from vrag.server.app import create_app
 from vrag.server.item_files import CollectionFiles, in_folder, linked, plain_name
+from vrag.server.items import file_response
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -183,6 +185,22 @@ class TestClip:
 
     def test_of_a_page_is_not_found(self, desk: Stored) -> None:
         assert get(desk, f"/items/{SCAN}/clip").status_code == 404
+
+
+def test_a_file_is_closed_though_the_client_leaves_before_its_first_byte(tmp_path: Path) -> None:
+    path = tmp_path / "film.mp4"
+    path.write_bytes(b"frames")
+    file = path.open("rb")
+    response = file_response(file, None, {}, "video/mp4")
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        await asyncio.sleep(60)
+
+    asyncio.run(response({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send))
+    assert file.closed
 
 
 class TestNothingOutsideIsServed:

@@ -15,6 +15,7 @@ from typing import Annotated, BinaryIO
 from fastapi import APIRouter, Header, Path, Query, Request
 from PIL.Image import Image
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from vrag.agent.environment import fault_of
 from vrag.errors import REPAIR_COMMAND, CollectionError, SearchError
@@ -230,16 +231,31 @@ def file_response(file: BinaryIO, range_: str | None, headers: dict[str, str], m
     start, end = part or (0, length)
     file.seek(start)
 
-    def chunks(left: int) -> Generator[bytes]:
-        with file:
-            while left > 0 and (chunk := file.read(min(256 * 1024, left))):
-                left -= len(chunk)
-                yield chunk
-
     headers = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{length}"
-    return StreamingResponse(chunks(end - start), 206 if part else 200, headers, media_type)
+    return _OpenFileResponse(file, end - start, 206 if part else 200, headers, media_type)
+
+
+class _OpenFileResponse(StreamingResponse):
+    """A response with the next bytes of an open file. Closes it, also for a client that leaves before them."""
+
+    def __init__(
+        self, file: BinaryIO, length: int, status_code: int, headers: dict[str, str], media_type: str
+    ) -> None:
+        super().__init__(_read_chunks(file, length), status_code, headers, media_type)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the bytes."""
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+def _read_chunks(file: BinaryIO, length: int) -> Generator[bytes]:
+    while length > 0 and (chunk := file.read(min(256 * 1024, length))):
+        length -= len(chunk)
+        yield chunk
 
 
 def parse_range(header: str | None, length: int) -> tuple[int, int] | None:
