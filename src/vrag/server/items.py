@@ -238,7 +238,7 @@ def file_response(file: BinaryIO, range_: str | None, headers: dict[str, str], m
 
 
 class _OpenFileResponse(StreamingResponse):
-    """A response with the next bytes of an open file. Closes it, also for a client that leaves before them."""
+    """A response with the next bytes of an open file. Closes it, also for a client that leaves early."""
 
     def __init__(
         self, file: BinaryIO, length: int, status_code: int, headers: dict[str, str], media_type: str
