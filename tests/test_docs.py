@@ -102,6 +102,7 @@ def test_every_command_shown_works(desk: Path, page: Path) -> None:
         assert done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_commands_that_are_shown_and_not_run_have_their_options(page: Path) -> None:
     """Those that need a model, a GPU or a server: the command is there, and takes what it is shown with."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+pytestmark = pytest.mark.slow  # `make check` runs them all
 SOURCE = Path(__file__).parents[1] / "src" / "vrag"
 FILES = sorted(SOURCE.rglob("*.py"))
 SCRIPTS = sorted((SOURCE / "server" / "static" / "js").rglob("*.js"))

@@ -233,6 +233,7 @@ def test_serve_a_team(reader: Reader) -> None:
     reader.follow("serve-a-team.md")
 
 
+@pytest.mark.slow
 def test_evaluate_a_model(reader: Reader) -> None:
     reader.follow("evaluate-a-model.md")
 

@@ -130,6 +130,7 @@ def test_text_that_would_break_the_grammar_cannot_become_an_action(text: str) ->
         Search(text)
 
 
+@pytest.mark.slow
 def test_a_megabyte_of_open_tags_is_read_in_linear_time() -> None:
     assert isinstance(parse("<search>" * 100_000 + "<bbox>" * 50_000).action, Invalid)
 

@@ -160,6 +160,7 @@ MARKED = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(MARKED, st.integers(1, 9), st.sampled_from(ALL))
 def test_what_was_given_out_is_the_beginning_of_the_answer_that_stands(
@@ -295,6 +296,7 @@ def recorded(tmp_path: Path, policy: object, method: Method) -> tuple[RunStore, 
 
 
 class TestOfAReplay:
+    @pytest.mark.slow
     @pytest.mark.parametrize("way", ALL, ids=way_name)
     @pytest.mark.parametrize("piece", [1, 7, 400])
     def test_it_has_the_same_events(self, way: Way, piece: int, tmp_path: Path) -> None:

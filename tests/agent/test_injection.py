@@ -153,6 +153,7 @@ class TestWithoutDefence:
 
 
 class TestWhatReachesTheModel:
+    @pytest.mark.slow
     @every_method
     @every_channel
     def test_is_what_stands_on_pictures_and_inside_of_fences(
@@ -349,6 +350,7 @@ def bait(tmp_path_factory: pytest.TempPathFactory) -> Generator[Bait]:
 
 
 class TestReach:
+    @pytest.mark.slow
     @every_method
     @pytest.mark.parametrize("order", REACH)
     @pytest.mark.parametrize("channel", [PAGE, PASSAGE], ids=lambda channel: channel.name)
@@ -560,6 +562,7 @@ class TestCallsInOtherForms:
         limits = Limits(steps=steps) if steps else None
         return list(Agent(Quotes(how), environment, METHODS[method], limits).stream("When does it sail?"))
 
+    @pytest.mark.slow
     @every_method
     @pytest.mark.parametrize("how", QUOTES)
     def test_run_nothing_when_they_are_repeated(self, how: str, method: str) -> None:

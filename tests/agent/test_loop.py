@@ -452,6 +452,7 @@ def test_a_run_ends_when_its_seconds_are_used_up_even_if_the_model_hangs(way: Wa
 # Many runs, and no state between them
 
 
+@pytest.mark.slow
 @both
 def test_one_agent_serves_many_questions_at_once(way: Way) -> None:
     shared = agent(way, way.search("ferry passengers"), "hm", way.answer("48,200"))

@@ -137,6 +137,7 @@ def test_blanks_keep_every_place_in_a_reply(reply: str) -> None:
         assert all(now in {before, " "} for now, before in zip(said, reply, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["<passage>", "<think></think>", "<tool_call>", "<function=a>", "<arg_key>a</arg_key><arg_value>", "```",
@@ -153,6 +154,7 @@ def test_a_hostile_reply_takes_no_time_with_the_square_of_its_length(grammar: st
 LONG = 50_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filler", [" ", "7", "0", "[", "]", "(", ")", '"', "'", "<", ">", "\t\n", "1 ", "_", "*"]
 )

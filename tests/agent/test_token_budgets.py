@@ -151,6 +151,7 @@ def run(policy: Diligent, profile: Profile, memory: MemoryOptions) -> list[Event
     return list(Agent(policy, environment, Vimrag(memory=memory), Limits(steps=STEPS)).stream(QUESTION))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize(("seed", "crops"), [(0, False), (1, False), (2, True)])
 @pytest.mark.parametrize(("remembered", "fresh"), [(1280, 4096), (520, 1100)])

@@ -359,6 +359,7 @@ def test_what_could_not_be_read_back_cannot_be_constructed(make: Any) -> None:  
         make()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

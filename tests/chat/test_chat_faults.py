@@ -442,6 +442,7 @@ def test_each_time_out_names_the_setting_to_raise(
     assert f"Raise {setting}" in error.hint
 
 
+@pytest.mark.slow
 def test_waiting_for_a_place_on_a_retry_does_not_count_against_the_call() -> None:
     """The first call fails, and waits behind the second, which takes longer than a call may."""
 

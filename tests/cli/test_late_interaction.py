@@ -70,6 +70,7 @@ def test_pages_are_indexed_found_and_matched(
     assert (tmp_path / "map.png").is_file()
 
 
+@pytest.mark.slow
 def test_a_collection_from_before_the_limit_goes_on_without_it(models: Path, documents: Path) -> None:
     """Its settings name no limit, as those of a collection made with none."""
     add = ("index", "add", documents, "--no-ocr", "--embedder", f"sentence:{models / 'colqwen2'}")
@@ -84,6 +85,7 @@ def test_a_collection_from_before_the_limit_goes_on_without_it(models: Path, doc
     assert "VRAG_VISUAL_TOKENS=0" in raised.value.hint
 
 
+@pytest.mark.slow
 def test_flags_of_an_embedder_are_refused_where_they_have_no_effect(documents: Path, models: Path) -> None:
     run("index", "add", documents, "--no-ocr")
     for flags in (["--visual-tokens", "5"], ["--document-instruction", "Find the page."]):

@@ -145,6 +145,7 @@ def test_all_parts_are_trained_measured_and_written(data: Path, tmp_path: Path) 
     assert 0 <= facts["jaquad-dev"]["f1"] <= 1
 
 
+@pytest.mark.slow
 def test_answers_are_measured_without_each_part_and_drawn(data: Path, tmp_path: Path) -> None:
     require("train", "matplotlib")
     picture = tmp_path / "new" / "picture.PNG"
@@ -173,6 +174,7 @@ def test_a_picture_has_a_known_format(data: Path, tmp_path: Path) -> None:
     assert ".png, .svg, .pdf" in done.stderr
 
 
+@pytest.mark.slow
 def test_equal_seeds_make_equal_weights(data: Path, tmp_path: Path) -> None:
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
         done = run("train", data, "--part", "spans", "--out", tmp_path / name, "--seed", seed, "--json")
@@ -183,6 +185,7 @@ def test_equal_seeds_make_equal_weights(data: Path, tmp_path: Path) -> None:
     assert not np.array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_quick_training_uses_a_part_of_the_questions(data: Path, tmp_path: Path) -> None:
     write_squad(data / "squadshifts" / "datasets" / "new_wiki_v1.0.json", 200)
     learnt = [
@@ -226,6 +229,7 @@ def test_nothing_is_trained_without_a_set(data: Path, tmp_path: Path, kept: Sequ
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -258,6 +262,7 @@ def test_questions_without_a_candidate_that_is_right_are_an_error(data: Path, tm
     assert "no question has a right candidate" in done.exception.message
 
 
+@pytest.mark.slow
 def test_weights_of_another_version_are_refused(data: Path, tmp_path: Path) -> None:
     run("train", data, "--out", tmp_path)
     path = tmp_path / "table.npz"

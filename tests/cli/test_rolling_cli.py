@@ -80,6 +80,7 @@ def test_with_a_seed_each_rollout_has_its_own_and_the_same_each_time(desk: Path,
     assert seeds("two") == first
 
 
+@pytest.mark.slow
 def test_failures_are_listed_by_reason_and_made_again_when_asked(
     desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

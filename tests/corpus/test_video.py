@@ -92,6 +92,7 @@ def heard(path: Path) -> list[bytes]:
         return [bytes(packet) for packet in container.demux(audio=0) if packet.size]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILMS)
 def test_clips_together_show_every_frame_and_sound_once(tmp_path: Path, name: str) -> None:
     file, film = FILMS[name]
@@ -104,6 +105,7 @@ def test_clips_together_show_every_frame_and_sound_once(tmp_path: Path, name: st
         assert [p for path in paths for p in heard(path)] == heard(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILMS)
 def test_clips_meet_and_their_times_count_from_the_first_frame(tmp_path: Path, name: str) -> None:
     file, film = FILMS[name]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 DEMO = Path(__file__).parents[2] / "demo"
+pytestmark = pytest.mark.slow
 APPS = pytest.mark.parametrize("app", ["app", "vimrag_app"])
 QUESTION = "How many passengers did the ferry carry in 2024?"
 SEARCH = "<think>Look.</think><search>ferry passengers</search>"
@@ -185,6 +186,7 @@ def test_offline_a_question_is_answered_with_the_pictures_it_rests_on(app: str, 
     assert {one.label for one in test.metric} >= {"Steps", "Searches", "Visual tokens", "Time"}
 
 
+@pytest.mark.smoke
 def test_vrag_shows_every_step_of_a_model(search_url: str) -> None:
     test = opened("app")
     with ChatServer(tuple(map(Say, (SEARCH, CROP, ANSWER)))) as server:

@@ -401,6 +401,7 @@ def test_a_search_server_that_is_gone_fails_with_how_to_start_it() -> None:
     assert (check.status, "vrag serve" in check.hint) == (CheckStatus.FAILED, True)
 
 
+@pytest.mark.slow
 def test_a_pretrained_reader_is_loaded_and_reads(tmp_path: Path) -> None:
     require("models", "torch", "transformers")
     folder = str(write_checkpoint(tmp_path, "Bert"))

@@ -25,6 +25,7 @@ def tiny_models() -> Any:  # noqa: ANN401 - not typed
         sys.path.pop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "profile", "factor"), [("qwen2_5_vl", "qwen2.5-vl", 28), ("qwen3_vl", "qwen3-vl", 32)]
 )

@@ -52,6 +52,7 @@ def statuses(checks: dict[str, Check], names: Iterable[str] = MODEL_CHECKS) -> d
 NOISY: dict[str, Any] = {"noise": 0.02, "missing": 0.2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
 def test_each_convention_is_told_over_http_with_noise_and_missing_boxes(convention: Convention) -> None:
     found = coordinates(Seeing(convention, **NOISY))
@@ -70,6 +71,7 @@ def test_each_convention_is_told_over_http_with_noise_and_missing_boxes(conventi
         ) in found.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_server_that_answers_at_random_is_undecided(seed: int) -> None:
     found = coordinates(Seeing(None, seed=seed))

@@ -171,6 +171,7 @@ def test_few_units_cannot_be_significant() -> None:
 # False alarms, and what is found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_false_alarms_at_05_are_between_2_and_8_percent_for_every_number_of_differences(block: int) -> None:
     for differing in range(8 + block, 201, 4):

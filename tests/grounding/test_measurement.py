@@ -109,6 +109,7 @@ def any_rectangle(chance: np.random.Generator, page: ProbePage, box: Box) -> Sid
 GUESSES = [any_box, alike_box, middle_box, same_box, whole_page, any_rectangle]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guess", GUESSES, ids=lambda guess: guess.__name__)
 def test_a_model_that_guesses_is_undecided(
     guess: Callable[[np.random.Generator, ProbePage, Box], Sides],

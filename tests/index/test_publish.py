@@ -222,6 +222,7 @@ class TestReading:
         assert record is not None
         assert record.current.number == 1
 
+    @pytest.mark.slow
     def test_a_large_picture_is_read_in_parts(self, filled: Collection) -> None:
         publish(filled, URL)
         noise = np.random.default_rng(0).integers(0, 256, 3_000_000, np.uint8).tobytes()
@@ -256,6 +257,7 @@ class TestPublishing:
         there = [name for name in Objects(URL).list() if "/data/" in name]
         assert len(there) == 2, "one file for each table; on the disk older ones may wait to be cleared"
 
+    @pytest.mark.slow
     def test_many_small_files_are_merged_before(
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -273,6 +275,7 @@ class TestPublishing:
         report = publish(filled, URL, progress=lambda done, of: told.append((done, of)))
         assert told == [(done, report.files) for done in range(1, report.files + 1)]
 
+    @pytest.mark.slow
     def test_pruning_leaves_what_is_published_and_takes_the_rest(
         self, filled: Collection, folder: Path
     ) -> None:
@@ -295,6 +298,7 @@ class TestPublishing:
         assert record is not None
         assert record.former == ()
 
+    @pytest.mark.slow
     def test_a_reader_whose_version_is_pruned_goes_on_with_the_newest(
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -334,6 +338,7 @@ class TestPublishing:
         with pytest.raises(FingerprintMismatch):
             publish(local_with(tmp_path / "third", HashEmbedder(VectorKind.SINGLE, 8, 1)), URL)
 
+    @pytest.mark.slow
     def test_a_copy_that_went_its_own_way_replaces_the_other_whole(
         self, storage: Storage, tmp_path: Path, folder: Path, conversion: FakeConversion
     ) -> None:
@@ -360,6 +365,7 @@ class TestPublishing:
         with pytest.raises(CollectionError, match="No collection is published"):
             Collection.open(URL)
 
+    @pytest.mark.slow
     def test_what_cannot_be_read_back_is_not_made_public(
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -500,6 +506,7 @@ class TestFailures:
             with pytest.raises(CollectionError, match=message):
                 Collection.open(URL)
 
+    @pytest.mark.slow
     def test_every_flipped_bit_of_the_record_shows_and_publishing_again_mends_it(
         self, filled: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:

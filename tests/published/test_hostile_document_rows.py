@@ -181,6 +181,7 @@ CELLS: tuple[object, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", [ViDoReV2(), ViDoReV3()], ids=lambda one: one.name)
 @pytest.mark.parametrize(("table", "column"), [(table, name) for table in COLUMNS for name in COLUMNS[table]])
 def test_a_table_with_a_column_of_another_type_is_read_or_named(

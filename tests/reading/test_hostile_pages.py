@@ -46,6 +46,7 @@ PAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_any_page_is_read(name: str) -> None:
     cache = TableCache()

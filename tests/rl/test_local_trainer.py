@@ -149,6 +149,7 @@ class TestStoppedAndGoneOnWith:
         assert not same(whole[1], weights(opened())), "it did change something"
         assert not same(trained(tmp_path / "b", OPTIONS.model_copy(update={"seed": 1}), stop=2), whole[1])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stop", [0, 1, 3, 4])
     def test_goes_on_bit_by_bit(self, stop: int, whole: tuple[Path, Any], tmp_path: Path) -> None:
         trained(tmp_path, stop=stop)

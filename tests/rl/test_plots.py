@@ -127,6 +127,7 @@ def test_it_stands_alone_in_light_and_in_dark() -> None:
     assert not fetched
 
 
+@pytest.mark.slow
 @few
 @given(st.text(max_size=40))
 def test_any_name_gives_a_chart_that_is_well_formed(name: str) -> None:
@@ -135,6 +136,7 @@ def test_any_name_gives_a_chart_that_is_well_formed(name: str) -> None:
     assert not list(root.iter(f"{SVG}script"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_hidden", "a $x^2$ b", "price $", "日本", "\x00\ud800", "<b>&amp;"])
 def test_names_stand_as_they_are_written(name: str) -> None:
     svg = curves_svg([training(name, steps=3), training(steps=3)])

@@ -190,6 +190,7 @@ class TestRealRuns:
         assert not row.logprobs[~row.own].any()
         assert (row.tokens.dtype, row.own.dtype, row.logprobs.dtype) == (np.int64, np.bool_, np.float32)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("method", "replies"), [(VragMethod(), (SEARCH, AGAIN, ANSWER)), (GRAPH, (NODE, NOTES, END_NODE))]
     )
@@ -237,6 +238,7 @@ class TestRealRuns:
         assert made.rows[0].tokens[made.rows[0].own].tolist() == [*letters, *forced.tokens(END)]
         assert [own_texts(row, forced.vocabulary) for row in made.rows] == [[SEARCH], [AGAIN, ANSWER]]
 
+    @pytest.mark.slow
     def test_the_network_gives_every_token_of_the_row_the_same_probability(
         self, forced: Forced, checkpoint: Path
     ) -> None:

@@ -60,6 +60,7 @@ class TestTraining:
         assert losses[0] > 5
         assert losses[-1] < 0.05
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stop", [1, 2, 3, 5])
     def test_one_that_stops_goes_on_bit_by_bit(self, stop: int, tmp_path: Path) -> None:
         """Also between two checkpoints. For a process that is killed see the trainer by reinforcement."""

@@ -53,6 +53,7 @@ def made(folder: Path) -> dict[str, bytes]:
 
 
 class TestCheckpoint:
+    @pytest.mark.slow
     @pytest.mark.parametrize("family", FAMILIES)
     def test_is_one_that_transformers_loads(self, family: str) -> None:
         transformers = importlib.import_module("transformers")

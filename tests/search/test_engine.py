@@ -453,6 +453,7 @@ class TestGrowth:
         assert engine.item(item_id(document_id(3), 1)).text == "apple"
         assert len(ids(engine, "apple")) == 8
 
+    @pytest.mark.slow
     def test_threads_search_while_it_grows(
         self, collection: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -80,6 +80,7 @@ def test_the_first_words_are_sent_before_the_sentence_is_over() -> None:
     assert streamed(events[: first + 2])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

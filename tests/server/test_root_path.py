@@ -72,6 +72,7 @@ def known_by(knowledge: str, prefix: str) -> dict[str, Any]:
             return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("knowledge", ["nothing", "option", "header"])
 def test_page_files_and_api_are_there_where_the_path_is_stripped(

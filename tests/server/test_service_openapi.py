@@ -162,6 +162,7 @@ def spared(method: str, path: str) -> bool:
     return method == "delete" and path.startswith("/collections/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "mode"),
     [(*one, "positive") for one in OPERATIONS] + [(*one, "negative") for one in WITH_INPUT],

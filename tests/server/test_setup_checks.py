@@ -133,6 +133,7 @@ def test_a_web_page_in_place_of_a_list_says_that_the_address_is_wrong(setup: Set
         words(results)
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_left_with_what_it_may_be(setup: Setup) -> None:
     with ChatServer(lambda _: Hang(), models=(MODEL,)) as model:
         _, results, end = setup.test(model.url)

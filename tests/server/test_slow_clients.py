@@ -388,6 +388,7 @@ class TestReading:
             eventually(lambda: running.refused("unread"))
             eventually(lambda: not running.server.server_state.connections)
 
+    @pytest.mark.slow
     def test_whoever_reads_slowly_gets_everything(self) -> None:
         """Longer than a pause may be, and longer than connections are kept that ask for nothing more."""
         with small(write_seconds=1.0) as running, contextlib.ExitStack() as stack:

@@ -188,6 +188,7 @@ class TestAnUpload:
 
 
 class TestNames:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE)
     def test_that_are_hostile_stay_in_their_folder(self, tmp_path: Path, name: str) -> None:
         with library(tmp_path) as desk:

@@ -149,6 +149,7 @@ def test_nodes_are_named_in_several_ways() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["[ ", " ", "x [1] ", "[", "((", "[1", "$ a ", "`a", "\\[", "【", "\n", "[^1]: x\n", "[ ^"],

@@ -88,6 +88,7 @@ COMMITS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(commits=COMMITS)
 @settings(max_examples=12)
 def test_whoever_opens_it_sees_the_newest_version(

@@ -160,6 +160,7 @@ def test_an_event_of_a_run_is_on_the_disk_with_its_files_before_anybody_is_shown
     assert (b'"run_failed"' in (state.get(f"{folder}/events.jsonl") or b"")) == durable
 
 
+@pytest.mark.slow
 def test_no_state_of_a_compaction_loses_rows(disk: SyncRecorder, tmp_path: Path) -> None:
     schema = arrow().schema([("id", arrow().string())])
     table = Table(Directory(disk.root / "index"), "rows", lambda: schema)

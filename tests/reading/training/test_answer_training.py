@@ -109,6 +109,7 @@ def test_a_scorer_is_trained_and_measured(folder: Path) -> None:
     assert sum(one.answers for one in figures.reliability) == figures.questions
 
 
+@pytest.mark.slow
 def test_what_is_measured_again_is_what_the_training_held_out(folder: Path) -> None:
     options = AnswerTrainingOptions(network=TrainingOptions(units=4, epochs=2, seed=5), held_out=0.25)
     training = train_answer_scorer(folder, options)

@@ -124,6 +124,7 @@ def test_kinds_are_those_of_the_interface() -> None:
     assert {kind.value for kind in ClaimKind} == {"number", "name", "date", "sentence"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["A", "-", "“a", "1,", "@", "·", "中", "A1", "| ", "one ", "A.", "a-", "[", "**", "3 May ", "(1", "$"],
