@@ -148,7 +148,7 @@ def split_help(text: str) -> tuple[list[str], list[str]]:
     """Paragraphs of a help text as Markdown, and the examples in it, a command each."""
     paragraphs: list[str] = []
     examples: list[str] = []
-    for paragraph in text.split("\n\n"):
+    for paragraph in text.replace("\\[", "[").split("\n\n"):  # a backslash keeps Rich from reading markup
         example = re.fullmatch(r"Example: (vrag [^;]+)(; then.*)?", paragraph, re.DOTALL)
         if example and not example[2]:
             examples.append(example[1])

@@ -30,6 +30,7 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy
 from vrag.agent.prompts import box_words, prompt
+from vrag.agent.runs.run_result import ResultKind
 from vrag.errors import CollectionError
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
 
@@ -273,6 +274,15 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
         "Who won the chess championship of Zanzibar?"
     )
     assert run.stop_reason is StopReason.ABSTAINED
+
+
+def test_the_offline_policy_shows_what_comes_closest_where_no_answer_is_certain() -> None:
+    searcher = tiny_corpus()
+    policy = ExtractiveGraphPolicy(searcher, PROFILE, threshold=1.0)
+    run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
+    assert (run.answer, run.kind) == (None, ResultKind.PASSAGES)
+    assert "48,200" in "".join(place.quote for place in run.evidence)
+    assert len(run.evidence) <= 3
 
 
 def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(

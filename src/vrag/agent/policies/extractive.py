@@ -34,6 +34,9 @@ from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
 _WORD = re.compile(r"\w+")
+CLOSEST = 3
+"""Results that are memorised where no answer is certain: the best of the first search that finds any."""
+_COMES_CLOSEST = "Closest, without a certain answer: "
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 
 
@@ -249,36 +252,43 @@ class ExtractiveGraphPolicy(OfflinePolicy):
     def _decide(self, history: Sequence[Message]) -> tuple[str, Call]:
         summary = _GraphSummary.of(history)
         if summary.results is not None and not summary.must_answer:
-            return self._summarise(summary.question, summary.results)
+            return self._summarise(summary, summary.results)
         for node in summary.nodes:
             if quote := _QUOTE.match(node.get("summary") or ""):
                 return self._conclude(node, quote, summary)
         query = _next_query(summary)
         if query is None or summary.must_answer:
-            parents = (summary.nodes[-1]["id"],) if summary.nodes else (ROOT,)
+            parents = (summary.closest or (summary.nodes[-1]["id"] if summary.nodes else ROOT),)
             return "No text found answers the question well enough to quote.", AnswerNode(parents, ABSTENTION)
         number = 1 + sum(node["kind"] == "search" for node in summary.nodes)
         thought = f"{'' if summary.nodes else summary.remark}The words worth looking for: {query}"
         return thought, SearchNode(f"search_{number}", (ROOT,), query)
 
-    def _summarise(self, question: str, results: Mapping[str, Sequence[Shown]]) -> tuple[str, Call]:
-        """Memorise the result that answers; of a video all frames, as words do not tell the moment."""
+    def _summarise(self, summary: _GraphSummary, results: Mapping[str, Sequence[Shown]]) -> tuple[str, Call]:
+        """Memorise the result that answers, or those that come closest.
+
+        Of a video all frames are memorised, as words do not tell the moment.
+        """
         items = {label: parts[0].item for label, parts in results.items() if parts}
-        reading = self._read(question, filter(None, items.values()))
+        reading = self._read(summary.question, filter(None, items.values()))
         likely = reading if self._may_answer(reading) else None
         words = without_tags(likely.text) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)
+        closest = [] if summary.closest else list(items)[:CLOSEST]
+        useful = [found] if found else closest
         notes: list[Note] = []
         for label, parts in results.items():
             moments = (part.seconds for part in parts if isinstance(part, Picture))
             times = tuple(moment for moment in moments if moment is not None)
-            is_useful = label == found
-            notes.append(Note(label, True, 5, times) if is_useful else Note(label, useful=False))
+            priority = 5 if found else 3
+            is_useful = label in useful
+            notes.append(Note(label, True, priority, times) if is_useful else Note(label, useful=False))
         if found is None:
-            return "Nothing here answers the question.", Memorize("Nothing was relevant.", tuple(notes))
-        summary = f"{found} says: “{' '.join(words.split())}”"
-        return f"{found} answers it best.", Memorize(summary, tuple(notes))
+            kept = f"{_COMES_CLOSEST}{', '.join(closest)}." if closest else "Nothing was relevant."
+            return "No answer here is certain enough.", Memorize(kept, tuple(notes))
+        quote = f"{found} says: “{' '.join(words.split())}”"
+        return f"{found} answers it best.", Memorize(quote, tuple(notes))
 
     def _conclude(
         self, node: Mapping[str, Any], quote: re.Match[str], summary: _GraphSummary
@@ -308,6 +318,12 @@ class _GraphSummary:
     results: Mapping[str, Sequence[Shown]] | None
     """The results of the newest node, by label; None when it has been summarised."""
     must_answer: bool
+
+    @property
+    def closest(self) -> str | None:
+        """The id of the node that keeps what comes closest; None where none does."""
+        kept = (node for node in self.nodes if (node.get("summary") or "").startswith(_COMES_CLOSEST))
+        return next((node["id"] for node in kept), None)
 
     @classmethod
     def of(cls, history: Sequence[Message]) -> _GraphSummary:
