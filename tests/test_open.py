@@ -30,6 +30,7 @@ from vrag.factory import agents, progress
 from vrag.factory.session import MAX_AGENTS
 from vrag.geometry import Space, View, look_alike
 from vrag.index import build
+from vrag.index.manifest import IndexProgress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -403,7 +404,21 @@ def test_a_notebook_shows_one_line_that_ends_with_what_was_indexed(
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     vrag.open(docs, collection=tmp_path / "collection")
     assert shown[0].startswith("Indexing: ")
-    assert shown[-1] == "Indexed: 1 files, 1 items."
+    assert shown[-1] == "Finished: 1 of 1 files, 1 items."
     shown.clear()
     vrag.open(docs, collection=tmp_path / "collection")
     assert shown == [], "nothing is new"
+    now = IndexProgress(
+        files_done=1, files=2, items_done=3, items=4, failed=1, rate=1.0, share=0.5, remaining_seconds=None,
+        current="a.pdf",
+    )  # fmt: skip
+
+    def index_interrupted() -> None:
+        with progress.show_progress() as report:
+            assert report is not None
+            report(now)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index_interrupted()
+    assert shown[-1] == "Stopped: 1 of 2 files, 3 items, 1 failed."

@@ -52,6 +52,8 @@ def test_collections_beside_the_default_one_and_in_the_folder_that_is_typed_are_
     default = load_settings().settings.collection
     assert completion.complete_collection("") == ["mine", default]
     assert completion.complete_collection("folder/") == ["folder/inner"]
+    assert completion.complete_collection("./folder/in") == ["./folder/inner"]
+    assert completion.complete_collection("./m") == ["./mine"]
     assert completion.complete_collection(default[:-3]) == [default]
     assert completion.complete_collection("nowhere/") == []
 

@@ -191,6 +191,11 @@ def test_a_missing_picture_that_decorates_is_left_out(site: Path, attributes: st
     assert len(outcomes(site, f'<p>Words.</p><img src="gone.png" {attributes}>')) == 1
 
 
+def test_a_side_of_any_length_is_read(site: Path) -> None:
+    page = f'<p>Words.</p><img src="gone.png" alt="Menu" width="{"9" * 5000}">'
+    assert any(isinstance(outcome, str) and "No such file" in outcome for outcome in outcomes(site, page))
+
+
 def test_a_missing_picture_with_a_caption_is_told(site: Path) -> None:
     page = '<p>Words.</p><figure><img src="gone.png"><figcaption>Fares by line</figcaption></figure>'
     assert any(isinstance(outcome, str) and "No such file" in outcome for outcome in outcomes(site, page))

@@ -156,6 +156,15 @@ def test_a_rectangle_that_ends_between_words_cuts_none_and_keeps_its_own(
         if rect.box().covers(*word.box().center):
             assert covered > 1 - 1e-6
     assert end_between_words(moved, COLUMNS) == moved
+    if rect.x1 < rect.x2 and rect.y1 < rect.y2:
+        assert moved.x1 < moved.x2
+        assert moved.y1 < moved.y2
+
+
+def test_a_rectangle_between_two_centres_keeps_the_line_that_it_covers_most_of() -> None:
+    moved = end_between_words(Rect(0.05, 0.118, 0.5, 0.164), COLUMNS)
+    assert 0.13 < moved.y1 < 0.15
+    assert 0.18 < moved.y2 < 0.2
 
 
 def test_a_rectangle_ends_at_the_gap_between_columns_and_within_lines_that_overlap() -> None:

@@ -134,7 +134,7 @@ def rename(
 
     Example: vrag runs rename last "Fares in 2024"
     """
-    settings = opt.load_reading_flags(locals()).settings
+    settings = opt.load_flags(locals()).settings
     store = run_store(settings)
     first = store.conversation(read_run(store, run).id)[0]
     with audited_change(open_audit_log(settings), local_entry(AuditAction.CHANGE_RUN, run=first)):
@@ -158,7 +158,7 @@ def delete(
 
       vrag runs delete 20260314 --conversation
     """
-    settings = opt.load_reading_flags(locals()).settings
+    settings = opt.load_flags(locals()).settings
     store = run_store(settings)
     id, question = _find_run(store, run)
     try:

@@ -69,12 +69,12 @@ def search(
         names = ", ".join(map(str, docs))
         raise SearchError(f"No document in {names} is indexed.", "Index it: vrag index add PATH")
     kinds = frozenset(map(ItemKind, kind)) if kind else None
-    query = without_form(query)
+    words = without_form(query)
     corpora = frozenset(corpus) or None
-    found = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
+    found = session.searcher.search([Query(words, documents if docs else None, kinds, corpora)], top_k)[0]
     hits = session.document_names(docs).named_hits(found)
     texts = (plain(session.searcher.item(hit.item).text) for hit in hits)
-    snippets = [excerpt(text, query, SNIPPET_CHARS, before=30) for text in texts]
+    snippets = [excerpt(text, words, SNIPPET_CHARS, before=30) for text in texts]
     if as_json:
         records = [{**asdict(hit), "snippet": text} for hit, text in zip(hits, snippets, strict=True)]
         print_json({"query": query, "hits": records})

@@ -77,8 +77,12 @@ def show_progress() -> Generator[Callable[[IndexProgress], None] | None]:
     """Show how far the indexing of documents is to people who use Python; nothing where nobody looks."""
     if in_notebook():
         line = _NotebookLine()
-        yield line.report
-        line.close()
+        try:
+            yield line.report
+        except BaseException:
+            line.close("Stopped")
+            raise
+        line.close("Finished")
         return
     from rich.console import Console
 
@@ -112,11 +116,12 @@ class _NotebookLine:
         if time.monotonic() - self._shown >= NOTEBOOK_SECONDS:
             self._show(f"Indexing: {describe_progress(progress)}")
 
-    def close(self) -> None:
-        """Show what was indexed."""
+    def close(self, state: str) -> None:
+        """Show what was indexed, after a word for how it ended."""
         if self._last is not None:
             failed = f", {self._last.failed} failed" if self._last.failed else ""
-            self._show(f"Indexed: {self._last.files} files, {self._last.items_done} items{failed}.")
+            files, items = self._last.files_done, self._last.items_done
+            self._show(f"{state}: {files} of {self._last.files} files, {items} items{failed}.")
 
     def _show(self, text: str) -> None:
         display: Any = import_module("IPython.display").display

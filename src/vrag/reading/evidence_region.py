@@ -72,8 +72,8 @@ def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
 def end_between_words(rect: Rect, words: Sequence[Rect]) -> Rect:
     """Move the sides of a rectangle that cut words to the nearest place between words.
 
-    Words whose centre it covers stay in it as a whole; others are left out. A side within a paragraph has no
-    such place but the ends of its lines.
+    Words whose centre it covers stay in it as a whole; others are left out, but for the line that it covers
+    most of where it covers no centre. A side within a paragraph has no such place but the ends of its lines.
 
     >>> lines = [Rect(0.1, 0.1, 0.9, 0.2), Rect(0.1, 0.3, 0.9, 0.4)]
     >>> end_between_words(Rect(0.05, 0.06, 0.95, 0.32), lines).y2 < 0.3
@@ -96,13 +96,25 @@ def _between(
     """Move two opposite sides out of the extents of words along their axis."""
     low, high = sides
     spans = _spans(extents, trimmed)
-    inside = [(start, end) for start, end in extents if low < (start + end) / 2 < high]
+    inside = [(start, end) for start, end in extents if low < (start + end) / 2 < high] or _most_covered(
+        sides, extents
+    )
     first, last = (
         min((start for start, _ in inside), default=high),
         max((end for _, end in inside), default=low),
     )
     mirrored = [(-end, -start) for start, end in reversed(spans)]
     return max(_outside(low, first, spans), 0.0), min(-_outside(-high, -last, mirrored), 1.0)
+
+
+def _most_covered(
+    sides: tuple[float, float], extents: list[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return the extent that shares most with a range; none if all lie outside."""
+    low, high = sides
+    shared = [(min(end, high) - max(start, low), (start, end)) for start, end in extents]
+    most, extent = max(shared, default=(0.0, (low, high)))
+    return [extent] if most > 0 else []
 
 
 def _outside(side: float, first: float, spans: Sequence[tuple[float, float]]) -> float:

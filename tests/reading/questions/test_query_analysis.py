@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading import search_query
-from vrag.reading.questions.query_analysis import Pointer, parse
+from vrag.reading.questions.query_analysis import Pointer, parse, without_form
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,11 @@ from vrag.reading.questions.query_analysis import Pointer, parse
 )
 def test_instructions_and_words_of_asking_are_not_searched_for(question: str, query: str) -> None:
     assert search_query(question) == query
+
+
+@pytest.mark.parametrize("question", ["[CLS]", "[2019] revenue", "array[0] index", "What is M[i, j]?"])
+def test_brackets_that_are_no_example_of_a_list_stay(question: str) -> None:
+    assert without_form(question) == question
 
 
 @given(st.text(max_size=80))

@@ -93,10 +93,12 @@ def complete_embedder(incomplete: str) -> list[str]:
 
 def complete_collection(incomplete: str) -> list[str]:
     """Return the collections whose path begins with a text: those beside the default one, and others here."""
-    here = Path(incomplete) if incomplete.endswith(os.sep) else Path(incomplete).parent
+    folder, slash, _ = incomplete.rpartition(os.sep)
+    typed = folder + slash
+    here = Path(os.path.expanduser(typed))  # noqa: PTH111 - of an unknown user it raises no error
     beside = Path(load_settings().settings.collection).parent
-    found = [*_collections_in(here), *(path for path in _collections_in(beside) if path.parent != here)]
-    return _matching(map(str, found), incomplete)
+    others = (str(path) for path in _collections_in(beside) if path.parent != here)
+    return _matching([*(typed + path.name for path in _collections_in(here)), *others], incomplete)
 
 
 def complete_run(incomplete: str, collection: str | None = None) -> list[str]:

@@ -68,7 +68,7 @@ def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
     if attributes.get("role") in {"presentation", "none"} or attributes.get("aria-hidden") == "true":
         return True
     sides = (attributes.get(name) or "" for name in ("width", "height"))
-    return any(side.isascii() and side.isdigit() and int(side) <= MAX_ICON for side in sides)
+    return any(re.fullmatch(r"\d{1,4}", side, re.ASCII) and int(side) <= MAX_ICON for side in sides)
 
 
 class SectionOutline:

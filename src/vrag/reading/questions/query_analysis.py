@@ -68,8 +68,11 @@ _FORM = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _EXAMPLE = re.compile(
-    r"(?:,\s*)?(?:\be\.\s?g\.?|\bfor example\b|\bsuch as\b)\s*,?\s*\[[^\]]*\]?|\[[^\]]*\]", re.IGNORECASE
+    r"""(?:,\s*)?(?:\be\.\s?g\.?|\bfor\ example\b|\bsuch\ as\b)\s*,?\s*\[[^\]]*\]?
+    | (?<=format)\s*:?\s*\[[^\]]*\] | \[\s*['"‘“][^\]]*\]""",
+    re.IGNORECASE | re.VERBOSE,
 )
+"""Examples of lists in instructions. Brackets stand in questions, too: `array[0]`, `[2019]`."""
 _SENTENCE_END = re.compile(
     r"""(?<=[a-z0-9)'"”][.?!])\s*(?=[A-Z]) | (?<=[.?!])\s+ | (?<=[?？。！])""", re.VERBOSE
 )
@@ -123,10 +126,10 @@ def search_query(question: str) -> str:
 
 
 def without_form(question: str) -> str:
-    """Return the question without its instructions for the form of the answer."""
+    """Return the question without its instructions for the form of the answer; all of it if none is left."""
     parts = [part.strip() for part in _SENTENCE_END.split(_EXAMPLE.sub(" ", question)) if part.strip()]
     kept = [part for part in parts if not (_INSTRUCTION.match(part) and _FORM.search(part))]
-    return " ".join(kept or parts)
+    return " ".join(kept or parts) or question.strip()
 
 
 def _is_stop(text: str, token: Token) -> bool:
