@@ -36,6 +36,7 @@ def fill(schema: dict[str, Any], answer: str | None = "48,200", function: str = 
     ("schema", "answer", "filled"),
     [
         (fields(answer=TEXT), "Yes", {"answer": "Yes"}),
+        (fields(answer=TEXT | {"minLength": 1}), "Yes", {"answer": "Yes"}),
         (fields(reply=TEXT, why={"type": ["string", "null"]}), "Yes", {"reply": "Yes", "why": None}),
         (fields(passengers={"type": "integer"}), "48,200", {"passengers": 48200}),
         (fields(share={"type": "number"}), "-0.5", {"share": -0.5}),
@@ -127,7 +128,17 @@ class TestReading:
         flat = read_format({"type": "json_schema", **FORMAT}, None, None, "response_format")
         assert nested == flat == JsonForm(FORMAT["schema"])
 
-    @pytest.mark.parametrize("choice", [None, "auto", "none", {"type": "allowed_tools", "mode": "auto"}])
+    @pytest.mark.parametrize(
+        "choice",
+        [
+            None,
+            "auto",
+            "none",
+            {"type": "allowed_tools", "mode": "auto"},
+            {"type": "file_search"},
+            {"type": "web_search_preview"},
+        ],
+    )
     def test_tools_that_need_not_be_called_change_nothing(self, choice: object) -> None:
         assert read_format(None, TOOLS, choice, "response_format") is None
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from service_harness import Doors, doors, scripted
 
+from vrag.agent.question import PreviousTurn
 from vrag.server.openai.errors import InvalidRequest
-from vrag.server.openai.request import CompletionRequest, ignored_names, read_question
+from vrag.server.openai.request import CompletionRequest, ResponseRequest, ignored_names, read_question
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -144,6 +145,35 @@ class TestRefusals:
         request = CompletionRequest.model_validate(body)
         names = ignored_names(request, request.turns, None)
         assert (len(names), names[0], names[-1]) == (21, "x000", "…")
+
+    @pytest.mark.parametrize(
+        ("id", "arguments", "answer"),
+        [
+            ("call_20261129-041736-815172-2305", {"answer": "48,200", "sources": []}, "48,200"),
+            ("call_20261129-041736-815172-2305", {"reply": "48,200"}, "48,200"),
+            ("call_20261129-041736-815172-2305", {"query": "fares"}, None),
+            ("call_20261129-041736-815172-2305", ["answer"], None),
+            ("call_abc", {"answer": "of another server"}, None),
+            (7, {"answer": "x"}, None),
+        ],
+    )
+    def test_an_answer_that_was_given_as_arguments_is_in_the_history(
+        self, id: object, arguments: object, answer: str | None
+    ) -> None:
+        called = {"id": id, "type": "function", "function": {"name": "f", "arguments": json.dumps(arguments)}}
+        asked = {"role": "user", "content": "How many?"}
+        messages = [
+            asked,
+            {"role": "assistant", "content": None, "tool_calls": [called]},
+            {"role": "tool", "tool_call_id": id, "content": "kept"},
+            {"role": "user", "content": "And in 2023?"},
+        ]
+        chat = CompletionRequest.model_validate({"model": "vrag", "messages": messages})
+        item = {"type": "function_call", "call_id": id, "arguments": json.dumps(arguments)}
+        response = ResponseRequest.model_validate({"model": "vrag", "input": [asked, item, messages[-1]]})
+        for request in (chat, response):
+            question = read_question(request, request.turns, OFFER)
+            assert question.history == (PreviousTurn("How many?", answer),)
 
     def test_unknown_paths_and_methods_answer_in_the_same_shape(self, served: Doors) -> None:
         for method, path, status in (("POST", "/v1/embeddings", 404), ("PUT", "/v1/models", 405)):

@@ -37,7 +37,7 @@ from vrag.index.shown_names import ShownNames
 from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
-from vrag.search.searcher import list_documents
+from vrag.search.searcher import list_documents, name_documents
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
 
@@ -199,7 +199,7 @@ class CollectionRegistry:
 
     def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the documents of the open collections, as `DocumentLister.list_documents` says."""
-        return self._call(lambda: list_documents(self.searcher, corpora))
+        return self._call(lambda: name_documents(list_documents(self.searcher, corpora), self._names))
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, as `Searcher.image` says."""

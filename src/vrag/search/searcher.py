@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from vrag.errors import OutOfScopeError, SearchError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from PIL.Image import Image
@@ -249,6 +249,12 @@ class StoredPictures(ForwardedItems):
         """Draw nothing."""
 
 
+def name_documents(listed: Mapping[str, str], names: ShownNames) -> dict[str, str]:
+    """Return documents by id with their names for people, sorted by these."""
+    named = ((names.name_of(id) or name, id) for id, name in listed.items())
+    return {id: name for name, id in sorted(named)}
+
+
 class NamedItems(ForwardedItems):
     """A `Searcher` whose items have the names of their documents for people."""
 
@@ -268,6 +274,10 @@ class NamedItems(ForwardedItems):
     def item(self, id: str) -> Item:
         """Return an item of the searcher."""
         return self._names.named(self._searcher.item(id))
+
+    def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
+        """Return the documents of the searcher, as `DocumentLister.list_documents` says."""
+        return name_documents(list_documents(self._searcher, corpora), self._names)
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
+from itertools import zip_longest
 from typing import TypeVar
 
 from vrag.agent.suggestions import QuestionSuggester
@@ -134,10 +136,16 @@ class CollectionService:
         return self._questions.questions(self._find_collection(name), document, most)
 
     def suggested_texts(self, name: str | None, most: int = 12) -> list[str]:
-        """Return the texts of suggested questions about a collection, or about all. Blocks."""
+        """Return the texts of suggested questions about a collection, or about all in turn. Blocks.
+
+        Collections that cannot be read, or are gone, have none.
+        """
         names = [name] if name else [each.name for each in self._collections.open_collections]
-        found = [self.questions(name, None, most).questions for name in names]
-        return [question.text for questions in found for question in questions]
+        found: list[list[str]] = []
+        for each in names:
+            with suppress(CollectionError, Refusal):
+                found.append([question.text for question in self.questions(each, None, most).questions])
+        return [text for turn in zip_longest(*found) for text in turn if text is not None]
 
     async def create(self, name: str) -> registry.CollectionInfo:
         """Create a collection. Raises `Refusal` if that is not possible here, or the name is taken (409)."""

@@ -194,8 +194,9 @@ def _with_aliases(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keywords(schema: Mapping[str, Any]) -> None:
-    """Refuse rules that a value may break, such as a pattern."""
-    if unknown := sorted(schema.keys() - _ANNOTATIONS):
+    """Refuse rules that a value may break, such as a pattern. No answer is empty."""
+    kept = _ANNOTATIONS | ({"minLength"} if schema.get("minLength") in {0, 1} else set[str]())
+    if unknown := sorted(schema.keys() - kept):
         raise UnfitError(f"has the rule {_shown(unknown[0])}, which cannot be promised")
 
 
@@ -250,7 +251,11 @@ def read_format(wanted: object, tools: object, choice: object, param: str) -> Js
     `param` is the field that has the format. Raises `InvalidRequest` if the form is not known.
     """
     mode = _flat(choice, "allowed_tools").get("mode") if _object(choice) else choice
-    if mode == "required" or (mode is None and choice is not None):
+    fields = _object(choice)
+    is_named = (
+        fields.get("type") == "function" or "function" in fields
+    )  # file_search and the like are ignored
+    if mode == "required" or is_named:
         name = _flat(choice, "function").get("name")
         return _called_function([_flat(tool, "function") for tool in _list(tools)], name)
     fields = _flat({"type": "text"} if wanted is None else wanted, "json_schema")

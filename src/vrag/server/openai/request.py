@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -11,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from vrag.agent.question import PreviousTurn
 from vrag.chat.messages import ChatImage, ChatMessage, ChatPart, ChatText
 from vrag.server.http.errors import FrozenModel, fault_message, located_fault
-from vrag.server.openai.answer_format import JsonForm, read_format
+from vrag.server.openai.answer_format import ALIASES, JsonForm, read_format
 from vrag.server.openai.chat_tasks import ChatTask, find_task, own_words
 from vrag.server.openai.errors import InvalidRequest
 from vrag.server.openai.reply import plain_answer
@@ -26,6 +28,8 @@ _TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 _IMAGE_TYPES = frozenset({"image_url", "input_image"})
 _MAX_NAMES, _MAX_NAME_CHARS = 20, 40
 """Ignored fields that the log names."""
+_OWN_CALL = re.compile(r"call_\d{8}-\d{6}-[0-9a-f-]+")
+"""Ids of the calls by which this server gives answers: they hold the id of a run."""
 _MAX_TURNS, _MAX_PARTS = 10_000, 1000
 """Messages of a conversation, and parts of a message."""
 
@@ -146,6 +150,16 @@ class InputItem(_OpenModel):
     type: str = "message"
     role: str = ""
     content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_MAX_PARTS)] = None
+    call_id: Any = None
+    arguments: Any = None
+
+    @property
+    def turn(self) -> RequestTurn:
+        """The message; what tools did is a message of `tool`."""
+        if self.type == "function_call":
+            call = {"id": self.call_id, "function": {"arguments": self.arguments}}
+            return RequestTurn(role="assistant", tool_calls=[call])
+        return RequestTurn(role=self.role if self.type == "message" else "tool", content=self.content)
 
 
 class TextOptions(_OpenModel):
@@ -196,10 +210,7 @@ class ResponseRequest(ClientRequest):
         """The messages of the input; what tools did stands among them as messages of `tool`."""
         if isinstance(self.input, str):
             return (RequestTurn(role="user", content=self.input),)
-        return tuple(
-            RequestTurn(role=item.role if item.type == "message" else "tool", content=item.content)
-            for item in self.input
-        )
+        return tuple(item.turn for item in self.input)
 
 
 def _refuse(**reasons: Any) -> None:  # noqa: ANN401 - a text, or what is false
@@ -317,7 +328,20 @@ def ignored_names(request: ClientRequest, turns: Sequence[RequestTurn], form: Js
 
 def _is_ignored(turn: RequestTurn) -> bool:
     """Return whether a message has no part in the conversation: instructions, and the calls of tools."""
-    return turn.role in _IGNORED_ROLES | _TOOL_ROLES or (turn.role == "assistant" and bool(turn.tool_calls))
+    if turn.role == "assistant" and turn.tool_calls:
+        return _called_answer(turn) is None
+    return turn.role in _IGNORED_ROLES | _TOOL_ROLES
+
+
+def _called_answer(turn: RequestTurn) -> str | None:
+    """Return the answer that this server gave as the arguments of a function; None for other calls."""
+    with suppress(KeyError, TypeError, ValueError):  # what another server may have written
+        [call] = turn.tool_calls
+        arguments: Any = json.loads(call["function"]["arguments"])
+        answer = next((arguments[name] for name in ALIASES["answer"] if name in arguments), None)
+        if _OWN_CALL.fullmatch(call["id"]) and isinstance(answer, str) and answer.strip():
+            return answer
+    return None
 
 
 def _chat_message(turn: RequestTurn) -> ChatMessage:
@@ -325,6 +349,8 @@ def _chat_message(turn: RequestTurn) -> ChatMessage:
     if turn.role not in {"user", "assistant"}:
         message = f"Messages of the role {turn.role[:20]!r} are not supported."
         raise InvalidRequest(message, "Send those of user and assistant.", param="messages")
+    if (answer := _called_answer(turn)) is not None:
+        return ChatMessage("assistant", (ChatText(answer),))
     return ChatMessage("user" if turn.role == "user" else "assistant", _parts(turn))
 
 
