@@ -16,6 +16,7 @@ from library_harness import Lines, Served, first_collection
 from server_harness import serving
 from service_harness import Doors, doors, scripted
 
+from vrag.errors import CollectionError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.server.app import Service
 from vrag.server.collections.questions import SuggestedQuestionInfo, SuggestedQuestions
@@ -108,12 +109,15 @@ def test_follow_up_questions_are_those_that_the_documents_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = CollectionRegistry.open(Settings(collection=str(first_collection(tmp_path)), workers=1))
+    registry.create("damaged")
     answering = scripted(tmp_path / "runs")
     follow_ups: Any = next(step["body"] for step in RECORDED["open-webui"] if step["name"] == "follow-ups")
     asked: list[str] = []
 
     def questions(_: CollectionService, name: str, *__: object) -> Any:  # noqa: ANN401
         asked.append(name)
+        if name == "damaged":
+            raise CollectionError("It cannot be read.")
         found = SuggestedQuestionInfo(text="What is the fare?", document="1", name="fares.pdf")
         return SuggestedQuestions(questions=[found], pending=False)
 
