@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.chat import OpenAIChat
+    from vrag.providers import Key
     from vrag.settings import Settings, SettingsReport
 
 
@@ -305,18 +306,49 @@ class TestEmbedder:
         with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER.*VRAG_RANKING=lexical"):
             bench.warm_up()
 
+    @pytest.mark.parametrize(
+        ("recorded", "shown"),
+        [
+            ("remote:m@http://stranger", "remote:m@http://stranger"),
+            ("remote:m@stranger:80/v1", "remote:m@http://stranger:80/v1"),
+            (" Remote-Chat:m@:8000", "Remote-Chat:m@http://127.0.0.1:8000"),
+            ("pooling:m@localhost/v1", "pooling:m@http://localhost/v1"),
+        ],
+    )
     def test_a_server_that_only_the_collection_names_is_not_asked(
-        self, tmp_path: Path, opened: list[dict[str, object]]
+        self, tmp_path: Path, opened: list[dict[str, object]], recorded: str, shown: str
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
         header = tmp_path / "a" / "collection.json"
-        changed = header.read_text().replace("hash:multi-8-0", "remote:m@http://stranger")
+        changed = header.read_text().replace("hash:multi-8-0", recorded)
         header.write_bytes(seal_json(json.loads(changed)))
         opened.clear()
         settings = load_settings(collection=tmp_path / "a", embed_key="secret").settings
-        with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER=remote:m@http://stranger"):
+        with pytest.raises(EmbedError, match=re.escape(f"VRAG_EMBEDDER={shown}")):
             open_session(settings).warm_up()
         assert opened == []
+
+    @pytest.mark.parametrize("scheme", ["", "http://"])
+    def test_a_key_is_not_sent_to_a_server_that_only_a_folder_names(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[dict[str, object]], scheme: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "vrag.toml").write_text(f'embedder = "remote:m@{scheme}stranger:80"\n')
+        monkeypatch.setenv("VRAG_EMBED_KEY", "secret")
+        settings = load_settings().settings
+        with pytest.raises(SettingsError, match=r"not sent to remote:m@http://stranger:80"):
+            load_embedder(settings, settings.embedder)
+        assert opened == []
+
+    def test_the_key_of_a_server_is_asked_of_the_settings_by_its_scheme(
+        self, opened: list[dict[str, object]]
+    ) -> None:
+        reasons: dict[Key, tuple[str, str]] = {"embed_key": ("It is withheld.", "Set the address yourself.")}
+        settings = load_settings().settings.withholding(reasons)
+        with pytest.raises(SettingsError, match="withheld"):
+            load_embedder(settings, "pooling:m@stranger:80")
+        load_embedder(settings, "hash:multi-8-0")
+        assert [call["api_key"] for call in opened] == [None]
 
 
 class TestSeveral:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 
 from vrag.chat import ThinkingSwitch
 from vrag.distill.experts import read_experts
+from vrag.embed.registry import embedder_names
 from vrag.errors import SettingsError
 from vrag.factory.models import open_chat
 from vrag.factory.training import open_judge
-from vrag.providers import PROVIDERS, Provider, split_model
-from vrag.settings import load_settings
+from vrag.providers import (
+    PROVIDERS,
+    Provider,
+    complete_embedder,
+    find_withheld_keys,
+    is_embedding_server,
+    split_model,
+)
+from vrag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,3 +183,55 @@ def test_further_models_of_another_provider_are_refused() -> None:
     with pytest.raises(SettingsError, match="openai:gpt-5"):
         load_settings(model="ollama:qwen3-vl:8b", models=["openai:gpt-5"])
     assert load_settings(model="ollama:a", models=["ollama:b", "c"]).settings.models == ("b", "c")
+
+
+class TestEmbeddingServers:
+    """A name with the scheme of a server is one of a server, with or without `http://`."""
+
+    @pytest.mark.parametrize(
+        ("name", "complete"),
+        [
+            ("remote:m@evil.example:80", "remote:m@http://evil.example:80"),
+            ("remote-chat:org/m@x@:8000/v1", "remote-chat:org/m@x@http://127.0.0.1:8000/v1"),
+            (" Pooling:m@localhost ", "Pooling:m@http://localhost"),
+            ("remote:m@[::1]:8000", "remote:m@http://[::1]:8000"),
+            ("remote:m@https://host", "remote:m@https://host"),
+            ("remote:m@host", "remote:m@host"),
+        ],
+    )
+    def test_their_addresses_are_completed(self, name: str, complete: str) -> None:
+        assert is_embedding_server(name)
+        assert complete_embedder(name) == complete
+        assert load_settings(embedder=name).settings.embedder == complete
+
+    @pytest.mark.parametrize(
+        "name", ["", "colqwen2", "sentence:a/b", "./remote", "gve:m@host:80", "C:/models"]
+    )
+    def test_a_model_in_this_process_is_none(self, name: str) -> None:
+        assert not is_embedding_server(name)
+        assert load_settings(embedder=name).settings.embedder == name
+
+    def test_the_schemes_of_the_registry_are_told_apart(self) -> None:
+        """A new scheme must be put on one of the two sides."""
+        schemes = {name for name in embedder_names() if name.endswith(":")}
+        servers = {scheme for scheme in schemes if is_embedding_server(f"{scheme}m@host:80")}
+        assert servers == {"remote:", "remote-chat:", "pooling:"}
+        assert schemes - servers == {"gve:", "qwen3-vl:", "sentence:"}
+
+    @pytest.mark.parametrize("file", ["vrag.toml", ".env"])
+    def test_one_that_a_folder_names_is_sent_no_key(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        name = "embedder" if file == "vrag.toml" else "VRAG_EMBEDDER"
+        (tmp_path / file).write_text(f'{name} = "remote:m@evil.example:80"\n')
+        monkeypatch.setenv("VRAG_EMBED_KEY", "geheim")
+        with pytest.raises(SettingsError, match=r"not sent to remote:m@http://evil\.example:80"):
+            load_settings().settings.key("embed_key")
+
+    def test_a_key_is_withheld_by_the_scheme_alone(self) -> None:
+        """Also where the settings were not read by `load_settings`, which completes addresses."""
+        settings = Settings(embedder="remote:m@evil.example:80", embed_key=SecretStr("geheim"))
+        origins = dict.fromkeys(Settings.model_fields, "default")
+        origins |= {"embedder": "vrag.toml", "embed_key": "environment"}
+        assert "embed_key" in find_withheld_keys(settings, origins)

@@ -45,6 +45,8 @@ KEY_ADDRESSES: dict[Key, tuple[str, str]] = {
     "judge_key": ("judge_url", "VRAG_JUDGE_URL=… or --judge-url"),
 }
 """Key → the setting of the address that it is sent to, and how users set that address."""
+_EMBEDDING_SERVERS = frozenset({"remote", "remote-chat", "pooling"})
+"""Schemes of embedders whose model runs on a server."""
 _MODELS: tuple[tuple[str, str, Key], ...] = (
     ("model", "base_url", "model_key"),
     ("judge_model", "judge_url", "judge_key"),
@@ -81,6 +83,29 @@ def complete_address(address: str) -> str:
     if found is None:
         return address
     return f"http://{found['host'] or found['local'] or '127.0.0.1'}{found['rest']}"
+
+
+def is_embedding_server(name: str) -> bool:
+    """Return whether an embedder of that name sends queries and pages to a server.
+
+    Its scheme decides: the address after it may lack `http://`.
+
+    >>> is_embedding_server("remote:m@localhost:8000"), is_embedding_server("sentence:some/model")
+    (True, False)
+    """
+    scheme, colon, _ = name.partition(":")
+    return "://" in name or (bool(colon) and scheme.strip().lower() in _EMBEDDING_SERVERS)
+
+
+def complete_embedder(name: str) -> str:
+    """Return the name of an embedder with the whole address of its server; see `complete_address`.
+
+    >>> complete_embedder("remote:m@:8000"), complete_embedder("sentence:some/model")
+    ('remote:m@http://127.0.0.1:8000', 'sentence:some/model')
+    """
+    model, at, address = name.strip().rpartition("@")
+    is_bare = at and "://" not in name and is_embedding_server(name)
+    return f"{model}@{complete_address(address)}" if is_bare else name
 
 
 def hide_credentials(address: str) -> str:
@@ -191,10 +216,14 @@ def apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Key
     An address or key that the user set with at least the weight of the model's name stays. A model that a
     file in the current folder names gets the provider's own key and no other of the user's.
 
+    The address of an embedder's server is completed.
+
     Values and their origins (`vrag.settings.SettingsReport`) are changed in place. Returns message and hint
     for the keys that providers ask for and that are not set.
     """
     missing: dict[Key, tuple[str, str]] = {}
+    if values.get("embedder"):
+        values["embedder"] = complete_embedder(str(values["embedder"]))
     _strip_provider_of_models(values, split_model(str(values.get("model") or ""))[0])
     for model, url, key in _MODELS:
         provider, name = split_model(str(values.get(model) or ""))
@@ -285,7 +314,7 @@ def find_withheld_keys(settings: object, origins: dict[str, str]) -> dict[Key, t
             or not address
         ):
             continue
-        if key == "embed_key" and "://" not in address:
+        if key == "embed_key" and not is_embedding_server(address):
             continue  # a model in this process, which is sent no key
         origins[key] = f"{source}, withheld: {file} names the address"
         shown = hide_credentials(address)

@@ -164,3 +164,18 @@ FILES = ("faiss_index.bin", "file_data_list.jsonl", "meta_data.json")
 def read_vectors(path: Path) -> list[list[float]]:
     numbers = path.read_bytes()[45:]  # the header of IndexFlatIP
     return np.frombuffer(numbers, np.float32).reshape(-1, 16).tolist()
+
+
+@pytest.mark.parametrize("server", ["remote:m@stranger:80", "remote-chat:m@http://stranger"])
+def test_a_server_that_only_the_collection_names_is_not_opened(
+    tmp_path: Path, settings: list[str], server: str
+) -> None:
+    old, files = old_index(tmp_path), ("--files", tmp_path / "files")
+    run(old, *files, "--embedder", "tiny")
+    header = tmp_path / "collection" / "collection.json"
+    kept = json.loads(header.read_text())
+    kept["embedder"] |= {"name": server}
+    header.write_bytes(seal_json(kept))
+    settings.clear()
+    CliRunner().invoke(app, ["index", "import", "--no-ocr", str(old)])
+    assert settings == []

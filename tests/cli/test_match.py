@@ -143,3 +143,24 @@ def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("vrag.cli.search.load_embedder", opened)
     with pytest.raises(EmbedError, match="cannot show where"):
         run(page, "red", "--embedder", "hash")
+
+
+@pytest.mark.parametrize("server", ["remote:m@stranger:80", "pooling:m@http://stranger"])
+def test_a_server_that_only_the_collection_names_is_not_opened(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    from vrag.index.collection import Collection
+    from vrag.index.integrity.sealed_json import seal_json
+    from vrag.testing import HashEmbedder
+
+    def opened(*_: object, **__: object) -> HashEmbedder:
+        raise AssertionError("the server of a stranger is opened")
+
+    Collection.create(tmp_path / "c", CorpusOptions(ocr=False, workers=1), embedder=HashEmbedder())
+    header = tmp_path / "c" / "collection.json"
+    kept = json.loads(header.read_text())
+    kept["embedder"] |= {"name": server}
+    header.write_bytes(seal_json(kept))
+    monkeypatch.setattr("vrag.cli.search.load_embedder", opened)
+    with pytest.raises(EmbedError, match="is a server and makes no maps"):
+        run(page, "red", "--collection", tmp_path / "c")

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -293,6 +294,24 @@ def test_torch_is_not_imported_where_nothing_needs_it(tmp_path: Path) -> None:
 def test_a_device_that_is_asked_for_is_opened() -> None:
     require("models", "torch")
     assert looked_at(device="cpu")["accelerator"].message == "Models run on cpu in float32."
+
+
+@pytest.mark.parametrize(("embedder", "needed"), [("remote:m@localhost:1", False), ("bge-m3", True)])
+def test_an_embedder_on_a_server_needs_no_device(
+    monkeypatch: pytest.MonkeyPatch, embedder: str, needed: bool
+) -> None:
+    seen: list[bool] = []
+
+    def look(_: object, *, needed: bool) -> Check:
+        seen.append(needed)
+        return Check("", CheckStatus.SKIPPED, "nothing")
+
+    monkeypatch.setattr(env, "check_accelerator", look)
+    report = load_settings()
+    settings = report.settings.model_copy(update={"embedder": embedder})
+    for _ in examine_all(replace(report, settings=settings), DoctorOptions(local_servers=())):
+        pass
+    assert seen == [needed]
 
 
 # Settings and what is searched

@@ -321,6 +321,10 @@ class TestAddresses:
         assert address.embeddings == "https://host:8000/deep/v1/embeddings"
         assert address.pooling == "https://host:8000/deep/pooling"
 
+    def test_are_recorded_with_their_scheme(self, server: Served) -> None:
+        embedder = RemoteEmbedder(f"tiny@{server.url.removeprefix('http://')}/v1")
+        assert embedder.name == f"remote:tiny@{server.url}/v1"
+
     @pytest.mark.parametrize(
         "text",
         [

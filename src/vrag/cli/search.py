@@ -17,6 +17,7 @@ from vrag.errors import CorpusError, EmbedError, SearchError
 from vrag.factory.indexing import documents_under, load_embedder
 from vrag.factory.session import Session, open_session
 from vrag.index.collection import Collection
+from vrag.providers import is_embedding_server
 from vrag.reading.questions.query_analysis import without_form
 from vrag.search.engine import Ranking
 from vrag.search.searcher import excerpt
@@ -161,7 +162,7 @@ def _open_matcher(settings: Settings, source: Collection | None) -> SimilarityMa
     """
     bound = source if settings.embedder else source or Collection.open(settings.collection)
     recorded = bound.header.embedder if bound else None
-    if not settings.embedder and (recorded is None or "://" in recorded.name):
+    if not settings.embedder and (recorded is None or is_embedding_server(recorded.name)):
         reason = f"{recorded.name} is a server and makes no maps" if recorded else "it has no embedder"
         raise EmbedError(f"The collection cannot be used: {reason}.", "Choose a model: --embedder colqwen2")
     try:

@@ -18,7 +18,7 @@ from vrag.errors import ModelError, SettingsError
 from vrag.factory.families import FamilySource, ModelFamily, keep_measurement, open_family
 from vrag.factory.indexing import apply_sandbox
 from vrag.factory.models import chat_options, open_chat
-from vrag.providers import LOCAL_PREFIX
+from vrag.providers import LOCAL_PREFIX, is_embedding_server
 from vrag.settings import Settings, SettingsReport
 
 REPLY_TOKENS = 2048
@@ -68,7 +68,7 @@ def examine_all(report: SettingsReport | SettingsError, options: DoctorOptions) 
     if not isinstance(report, SettingsError):
         settings = report.settings
         local = settings.model.startswith(LOCAL_PREFIX) or settings.tier == "cuda"
-        embeds = bool(settings.embedder) and "://" not in settings.embedder
+        embeds = bool(settings.embedder) and not is_embedding_server(settings.embedder)
         needed = bool(local or embeds or settings.reranker or settings.reader)
         accelerator = partial(environment.check_accelerator, settings, needed=needed)
         steps.append(CheckStep("accelerator", accelerator, slow=True, hint="Use the CPU: VRAG_DEVICE=cpu"))

@@ -17,6 +17,7 @@ from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader, EmbedderRecord
 from vrag.index.remote.object_storage import is_url
+from vrag.providers import complete_embedder, is_embedding_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -264,10 +265,11 @@ def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:
 
     Raises `EmbedError` if it cannot be opened, or is a server that the settings do not name.
     """
-    if not settings.embedder and "://" in embedder_record.name:
+    if not settings.embedder and is_embedding_server(embedder_record.name):
+        name = complete_embedder(embedder_record.name)
         raise EmbedError(
-            f"The collection was built with {embedder_record.name}, a server.",
-            f"To send it queries and pages, set VRAG_EMBEDDER={embedder_record.name}",
+            f"The collection was built with {name}, a server.",
+            f"To send it queries and pages, set VRAG_EMBEDDER={name}",
         )
     try:
         return load_embedder(settings, settings.embedder or embedder_record.name, embedder_record.settings)
@@ -298,12 +300,13 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
         embedder_options["frames"] = settings.embed_frames
     if settings.embed_document_instruction:
         embedder_options["document_instruction"] = settings.embed_document_instruction
+    own_key = settings.embed_key.get_secret_value() or None
     return open_embedder(
         spec,
         device=settings.device,
         batch=settings.batch,
         query_instruction=settings.embed_query_instruction,
-        api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
+        api_key=settings.key("embed_key") if is_embedding_server(spec) else own_key,
         **embedder_options,
     )
 

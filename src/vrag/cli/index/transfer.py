@@ -21,6 +21,7 @@ from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import AddReport
 from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader
+from vrag.providers import is_embedding_server
 from vrag.settings import Settings
 
 
@@ -101,7 +102,8 @@ def _open_embedder(settings: Settings, header: CollectionHeader | None) -> Embed
     to name.
     """
     recorded = header.embedder if header else None
-    bound = recorded if recorded and not recorded.imported and "://" not in recorded.name else None
+    own = recorded and not recorded.imported and not is_embedding_server(recorded.name)
+    bound = recorded if own else None
     name = settings.embedder or (bound.name if bound else "")
     return load_embedder(settings, name, bound.settings if bound else None) if name else None
 

@@ -29,7 +29,7 @@ from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.embed.model_kind import QWEN3_INSTRUCTION
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderFailedError, EmbedError
-from vrag.providers import complete_address, hide_credentials, reachable, redact_key
+from vrag.providers import complete_address, complete_embedder, hide_credentials, reachable, redact_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ class RemoteEmbedder:
         self._address = Address(address)
         self.kind = kind
         scheme = "pooling" if kind is VectorKind.MULTI else "remote-chat" if chat else "remote"
-        self.name = name or f"{scheme}:{address}"
+        self.name = name or complete_embedder(f"{scheme}:{address}")
         options.refuse_instructions(self.name)
         self._chat = chat
         self._key = checked_key(options.api_key, "VRAG_EMBED_KEY", "embedding server")
