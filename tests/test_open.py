@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import io
+import pickle
 import re
 import shutil
 import subprocess
@@ -22,23 +24,27 @@ from PIL import Image
 from source_collection import REGION, SIZE, report
 
 import vrag
+from vrag.agent.agent import Agent
 from vrag.agent.events import AnswerGiven
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_store import RunState
 from vrag.errors import CollectionError, CorpusError, SettingsError
 from vrag.factory import agents, progress
+from vrag.factory.indexing import documents_under, open_for_adding
 from vrag.factory.session import MAX_AGENTS
 from vrag.geometry import Space, View, look_alike
 from vrag.index import build
+from vrag.index.build import add, add_sources
+from vrag.index.collection import Collection
+from vrag.index.embed_items import local
 from vrag.index.manifest import IndexProgress
+from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.agent.agent import Agent
     from vrag.corpus.converter import CorpusOptions
     from vrag.index.build import AddReport
-    from vrag.index.collection import Collection
     from vrag.settings import Settings
 
 CITY = "# Ferries\n\nThe single fare for a kayak is 12 crowns.\n"
@@ -256,6 +262,27 @@ def test_a_collection_is_opened_without_paths(session: vrag.Session, tmp_path: P
     assert opened.scope is None
 
 
+def test_documents_are_found_by_every_name_that_a_search_shows(tmp_path: Path) -> None:
+    collection, options, _ = open_for_adding(load_settings(collection=tmp_path / "collection"))
+    upload = collection.directory / "uploads" / "sub／a.txt"
+    files = [tmp_path / "docs" / "b.txt", tmp_path / "docs" / "deep" / "b.txt"]
+    for file in (upload, *files):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"The words of {file}.")
+    add(collection, files, options)
+    add_sources(collection, [upload], local(None))
+
+    def find(name: str) -> list[str]:
+        return [document.path for document in documents_under(collection, [Path(name)])]
+
+    assert find("sub/a.txt") == find("collection/sub/a.txt") == [str(upload)]
+    assert find("b.txt") == [str(files[0])]
+    assert find("deep/b.txt") == find("collection/deep/b.txt") == [str(files[1])]
+    files[1].unlink()
+    assert find("deep/b.txt") == [str(files[1])], "a search still finds it"
+    assert find(str(files[1])) == []
+
+
 def test_a_path_that_does_not_exist_is_an_error_and_makes_no_answer(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="does not exist"):
         vrag.open(tmp_path / "nowhere", collection=tmp_path / "collection")
@@ -333,6 +360,63 @@ class TestOneQuestion:
         with pytest.raises(CollectionError, match=r"nowhere\.md is not in the collection"):
             both.ask(self.QUESTION, documents=unknown)
 
+    def test_a_document_that_is_not_in_the_collection_is_an_error(
+        self, both: vrag.Session, tmp_path: Path
+    ) -> None:
+        (tmp_path / "other.md").write_text("Other words.")
+        (other,) = vrag.open(tmp_path / "other.md", collection=tmp_path / "elsewhere").documents
+        with pytest.raises(CollectionError, match=r"other\.md is not in the collection"):
+            both.ask(self.QUESTION, documents=other)
+
+    def test_a_name_is_that_of_a_document_under_the_paths_if_there_is_one(
+        self, docs: Path, tmp_path: Path
+    ) -> None:
+        (docs / "old").mkdir()
+        (docs / "old" / "ferries.md").write_text(CITY.replace("12", "9"))
+        (docs / "vardo.md").write_text(ISLAND)
+        whole = vrag.open(docs, collection=tmp_path / "collection")
+        old = vrag.open(docs / "old", collection=tmp_path / "collection")
+        for session, fare in ((old, "9 crowns"), (whole, "12 crowns")):
+            assert fare in str(session.ask(self.QUESTION, documents="ferries.md").answer)
+        assert "1903" in str(old.ask("When was the lighthouse of Vardo built?", documents="vardo.md").answer)
+
+    def test_names_that_a_search_prints_mean_their_documents(self, docs: Path, tmp_path: Path) -> None:
+        vrag.open(docs, collection=tmp_path / "a")
+        (docs / "ferries.md").write_text(CITY.replace("12", "9"))
+        vrag.open(docs, collection=tmp_path / "b")
+        session = vrag.open(collections=[tmp_path / "a", tmp_path / "b"])
+        assert sorted(hit.title for hit in session.search("kayak")) == ["a/ferries.md", "b/ferries.md"]
+        assert "9 crowns" in str(session.ask(self.QUESTION, documents="b/ferries.md").answer)
+        assert "12 crowns" in str(session.ask(self.QUESTION, documents="a/ferries.md").answer)
+        with pytest.raises(CollectionError, match="2 documents are named"):
+            session.ask(self.QUESTION, documents="ferries.md")
+
+    def test_every_agent_of_a_loop_is_closed_after_its_last_question(
+        self, both: vrag.Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        closed: list[frozenset[str] | None] = []
+
+        async def close(agent: Agent) -> None:
+            closed.append(agent.environment.options.documents)
+
+        monkeypatch.setattr(Agent, "aclose", close)
+        ids = {document.name: document.id for document in both.documents}
+
+        async def ask_both() -> None:
+            streams = [both.astream(self.QUESTION, documents=name) for name in ids]
+            same = both.astream(self.QUESTION, documents=next(iter(ids)))
+            for events in (*streams, same):
+                await anext(events)
+            both._agents.clear()  # pyright: ignore[reportPrivateUsage] - as if many others had been used
+            for events in streams:
+                await events.aclose()
+            assert closed == [frozenset({id}) for id in list(ids.values())[1:]]
+            await same.aclose()
+
+        asyncio.run(ask_both())
+        assert set(closed) == {frozenset({id}) for id in ids.values()}
+        assert len(closed) == 2
+
     def test_an_unknown_agent_is_an_error(self, session: vrag.Session) -> None:
         with pytest.raises(SettingsError, match="'agent'"):
             session.ask(self.QUESTION, agent="nobody")
@@ -354,6 +438,34 @@ def test_a_session_and_a_result_are_represented_in_a_few_lines(session: vrag.Ses
     assert "12 crowns" in lines[1]
     assert lines[2] == "  [1] ferries.md, passage 1"
     assert len(lines) <= 6
+
+
+def test_a_result_is_pickled_and_copied_without_the_session(session: vrag.Session) -> None:
+    result = session.ask("What is the single fare for a kayak?", agent="vimrag")
+    for other in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
+        assert other == result
+        assert other.graph == result.graph
+        assert (other.draw_place, result.draw_place is None) == (None, False)
+        assert "12 crowns" in str(shown_in_notebook(other))
+
+
+def test_a_search_reads_the_list_of_files_again_only_if_documents_were_added(
+    session: vrag.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[None] = []
+    documents = Collection.documents
+
+    def read(collection: Collection) -> list[vrag.Document]:
+        reads.append(None)
+        return documents(collection)
+
+    monkeypatch.setattr(Collection, "documents", read)
+    assert [session.search("kayak")[0].title for _ in range(3)] == ["ferries.md"] * 3
+    assert len(reads) == 1
+    (tmp_path / "islands").mkdir()
+    (tmp_path / "islands" / "vardo.md").write_text(ISLAND)
+    session.add(tmp_path / "islands")
+    assert session.search("lighthouse")[0].title == "vardo.md"
 
 
 def test_a_result_shows_the_picture_of_the_place_in_a_notebook(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from vrag.atomic_io import replace_file
 from vrag.cli.terminal import process
 from vrag.cli.terminal.console import quote_argument
 from vrag.corpus.formats import office
-from vrag.index import maintenance
+from vrag.index import shown_names
 from vrag.search import engine
 from vrag.search.multi import unique_names
 from vrag.server.http.uvicorn_server import raise_file_limit
@@ -242,10 +242,10 @@ class TestPaths:
         )
 
         def lies_under(path: str, document: Document) -> bool:
-            return any(maintenance.is_below(folder, document) for folder in maintenance.absolute_paths(path))
+            return any(shown_names.is_below(folder, document) for folder in shown_names.absolute_paths(path))
 
         assert not lies_under(r"c:\docs", document)
-        monkeypatch.setattr(maintenance, "os", SimpleNamespace(path=ntpath, sep="\\"))
+        monkeypatch.setattr(shown_names, "os", SimpleNamespace(path=ntpath, sep="\\"))
         assert lies_under(r"c:\docs", document)
         assert lies_under(r"c:\docs\FARES.pdf", document)
         assert not lies_under(r"c:\doc", document)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_models import ask, picture
 
+from vrag.agent.policies import local
 from vrag.agent.policies.local import LocalOptions, open_local
-from vrag.agent.policies.local_model import TextDecoder
+from vrag.agent.policies.local_model import Checkpoint, TextDecoder, open_checkpoint
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
@@ -78,6 +79,26 @@ class TestOpening:
                 ask(policy, "revenue?")
             assert raised.value.hint
         assert ask(policy, "revenue?").sampled.ids
+
+    def test_policies_share_the_weights_of_a_checkpoint_until_its_files_change(
+        self, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = shutil.copytree(checkpoints / "qwen3_vl", tmp_path / "shared")
+        loaded: list[Checkpoint] = []
+
+        def load(*values: Any) -> Checkpoint:  # noqa: ANN401
+            loaded.append(open_checkpoint(*values))
+            return loaded[-1]
+
+        monkeypatch.setattr(local, "open_checkpoint", load)
+        short = open_local(str(folder), options=LocalOptions(max_tokens=2))
+        long = open_local(str(folder), options=LocalOptions(max_tokens=3))
+        assert [len(ask(policy, "revenue?").sampled.ids) for policy in (short, long)] == [2, 3]
+        assert len(loaded) == 1
+        config = folder / "generation_config.json"
+        config.write_text(config.read_text() + "\n")
+        ask(open_local(str(folder), options=LocalOptions(max_tokens=2)), "revenue?")
+        assert len(loaded) == 2
 
     def test_half_precision_replies_too(self, checkpoints: Path) -> None:
         options = LocalOptions(max_tokens=4)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.index.integrity.verification import verify
-from vrag.index.maintenance import absolute_paths, compact, is_below
+from vrag.index.maintenance import compact
+from vrag.index.shown_names import absolute_paths, is_below
 from vrag.scratch import scratch_directory
 from vrag.types import Document, DocumentStatus
 

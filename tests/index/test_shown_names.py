@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.index import maintenance
+from vrag.errors import CollectionError
+from vrag.index import shown_names
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.maintenance import remove
-from vrag.index.shown_names import ShownNames
+from vrag.index.shown_names import ShownNames, find_documents, is_present
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -108,6 +109,44 @@ class TestNames:
         assert ShownNames(lambda: {"collection": collection}).name_of("0" * 64) is None
 
 
+class TestFinding:
+    def test_an_upload_with_its_folder_is_removed_by_the_name_that_is_shown(
+        self, collection: Collection
+    ) -> None:
+        collection_add(collection, write(collection.directory / "uploads" / "2024／invoice.txt", "one"))
+        collection_add(collection, write(collection.directory / "uploads" / "fees.txt", "two"))
+        assert names(collection)["one"] == "2024/invoice.txt"
+        assert remove(collection, ["2024/invoice.txt"]).items == 1
+        assert names(collection) == {"two": "fees.txt"}
+
+    def test_every_name_that_is_shown_means_its_document(self, collection: Collection, folder: Path) -> None:
+        other = Collection.create(folder.parent / "other")
+        add(collection, [write(folder / "a" / "fees.txt", "one"), write(folder / "fees.txt", "two")])
+        add(other, [write(folder / "b" / "fees.txt", "three"), write(folder / "b" / "rules.txt", "four")])
+        documents = [*collection.documents(), *other.documents()]
+        for paths in ([], [folder]):
+            naming = ShownNames(lambda: {"collection": collection, "other": other}, paths)
+            shown = {str(naming.name_of(document.id)): document for document in documents}
+            assert len(shown) == 4
+            for name, document in shown.items():
+                assert find_documents(name, [documents], naming) == [document]
+
+    def test_a_name_may_begin_with_that_of_its_collection(self, collection: Collection, years: Path) -> None:
+        add(collection, [years])
+        with pytest.raises(CollectionError, match="not in the collection"):
+            remove(collection, ["elsewhere/2024/invoice.txt"])
+        removed = remove(collection, [f"{collection.directory.name}/2024/invoice.txt"])
+        assert [document.path for document in removed.documents] == [str(years / "2024" / "invoice.txt")]
+
+    def test_the_end_of_a_path_is_a_name_where_none_is_shown(
+        self, collection: Collection, years: Path
+    ) -> None:
+        add(collection, [years, write(years / "2024" / "q1" / "fees.txt", "fees")])
+        with pytest.raises(CollectionError, match=r"2 documents are named invoice\.txt"):
+            remove(collection, ["invoice.txt"])
+        assert [document.name for document in remove(collection, ["./q1/fees.txt"]).documents] == ["fees.txt"]
+
+
 def collection_add(collection: Collection, path: Path) -> None:
     """Add an upload, which `add` leaves out as a part of the collection."""
     from vrag.index.build import add_sources
@@ -187,8 +226,8 @@ class TestNamesThatADiskDoesNotTellApart:
             """Find the file by either name."""
             del path
 
-        monkeypatch.setattr(maintenance.os, "lstat", stat)
-        assert [maintenance.is_present(document, documents) for document in documents] == [False, True]
+        monkeypatch.setattr(shown_names.os, "lstat", stat)
+        assert [is_present(document, documents) for document in documents] == [False, True]
 
     def test_two_files_on_a_disk_that_does_are_both_there(self, tmp_path: Path) -> None:
         paths = [write(tmp_path / name, "one") for name in ("A.txt", "a.txt")]
@@ -198,4 +237,4 @@ class TestNamesThatADiskDoesNotTellApart:
             Document(path=str(path), id="0", name=path.name, size=1, mtime_ns=1, status=DocumentStatus.READY)
             for path in paths
         ]
-        assert all(maintenance.is_present(document, documents) for document in documents)
+        assert all(is_present(document, documents) for document in documents)

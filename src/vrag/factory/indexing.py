@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vrag.index.embed_items import Producer
     from vrag.index.maintenance import UnreadFiles
     from vrag.index.manifest import IndexProgress
+    from vrag.index.shown_names import ShownNames
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 
@@ -233,28 +234,27 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
     """Return the indexed documents under these files and folders that still exist on disk.
 
-    A path at which nothing lies may be the name of a document, as `vrag search` prints it.
+    A path at which nothing lies, and nothing lay, may be a name that `find_named` takes: as `vrag search`
+    prints it, or the end of a path.
 
     Documents that were deleted from the disk stay in the collection until `prune`.
     """
-    from vrag.index.maintenance import absolute_paths, is_below
+    from vrag.index.shown_names import ShownNames
 
-    folders = {folder for path in paths for folder in absolute_paths(path)}
-    return [
-        document
-        for document in collection.documents()
-        if document.status.served
-        and (
-            any(is_below(folder, document) for folder in folders)
-            or any(_is_name_of(path, document) for path in paths)
-        )
-        and os.path.lexists(document.path)
-    ]
+    served = [document for document in collection.documents() if document.status.served]
+    names = ShownNames.of(collection)
+    found = {document.path for path in paths for document in _find_under(path, served, names)}
+    return [document for document in served if document.path in found]
 
 
-def _is_name_of(path: Path, document: Document) -> bool:
-    """Check whether a path at which nothing lies is the end of a document's."""
-    return not os.path.lexists(path) and Path(document.path).parts[-len(path.parts) :] == path.parts
+def _find_under(path: Path, documents: Sequence[Document], names: ShownNames) -> list[Document]:
+    from vrag.index.shown_names import absolute_paths, find_named, is_below
+
+    folders = absolute_paths(path)
+    below = [document for document in documents if any(is_below(folder, document) for folder in folders)]
+    if below or os.path.lexists(path):
+        return [document for document in below if os.path.lexists(document.path)]
+    return find_named(os.fspath(path), documents, names)
 
 
 def open_marked(settings: Settings, embedder_record: EmbedderInfo) -> Embedder:

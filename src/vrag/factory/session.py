@@ -25,7 +25,7 @@ from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
-from vrag.index.shown_names import ShownNames
+from vrag.index.shown_names import ShownNames, find_documents, missing_error
 from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
 from vrag.search.searcher import NamedItems
@@ -87,8 +87,13 @@ class Session:
     _agents: dict[tuple[Any, ...], Agent] = field(default_factory=dict["tuple[Any, ...]", "Agent"])
     """The agents of `ask`, by scope, paths, model, agent and the family of the model."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _running: Counter[asyncio.AbstractEventLoop] = field(default_factory=Counter[asyncio.AbstractEventLoop])
-    """Number of questions in progress by event loop: the last one closes the agent's connections there."""
+    _names: tuple[tuple[Path, ...], ShownNames] | None = None
+    """The paths of the session, and the names below them, which are read again when documents are added."""
+    _running: Counter[tuple[asyncio.AbstractEventLoop, int]] = field(
+        default_factory=Counter[tuple[asyncio.AbstractEventLoop, int]]
+    )
+    """Number of questions in progress by event loop and policy: the last one closes the connections of its
+    agent there, also when the agent is not kept any more."""
 
     def __repr__(self) -> str:
         """Return what is searched and who answers, in two lines."""
@@ -128,7 +133,12 @@ class Session:
 
     def document_names(self, paths: Sequence[Path] = ()) -> ShownNames:
         """Return the names of documents for people: below these paths, or else below those of the session."""
-        return ShownNames(lambda: self.collections, paths or self.paths)
+        folders, known = tuple(paths) or self.paths, self._names
+        if known is None or known[0] != folders:
+            known = folders, ShownNames(lambda: self.collections, folders)
+            if folders == self.paths:
+                self._names = known
+        return known[1]
 
     def warm_up(self) -> None:
         """Load all that a search needs, so that the first one is fast and faults show at once."""
@@ -184,7 +194,8 @@ class Session:
             question: The question.
             model: The model for this question, as the setting `model`; "" for the offline policy.
             agent: The agent for this question, as the setting `agent`.
-            documents: The documents that may be looked at for this question.
+            documents: The documents that may be looked at for this question. A name is looked up among those
+                of the session first.
 
         Raises:
             ValueError: If the question is empty.
@@ -283,18 +294,18 @@ class Session:
     async def _record(
         self, question: Question, open_agent: Callable[[], Agent]
     ) -> AsyncGenerator[Event, None]:
-        loop = asyncio.get_running_loop()
         agent = await asyncio.to_thread(open_agent)
-        self._running[loop] += 1
+        user = asyncio.get_running_loop(), id(agent.policy)
+        self._running[user] += 1
         try:
             with self.runs.record() as log:
                 async with aclosing(agent.arecord(question, log)) as events:
                     async for event in events:
                         yield event
         finally:
-            self._running[loop] -= 1
-            if not self._running[loop]:
-                del self._running[loop]
+            self._running[user] -= 1
+            if not self._running[user]:
+                del self._running[user]
                 await agent.aclose()
 
     def agent(self, documents: frozenset[str] | None = None) -> Agent:
@@ -351,18 +362,23 @@ class Session:
         return replace(self._choose_agent(model, agent, documents), draft=DraftMode.CITED)
 
     def _find_documents(self, documents: DocumentSelection) -> frozenset[str]:
-        """Return the ids of documents. Raises `CollectionError` if one is in none of the collections."""
-        from vrag.index.maintenance import find_documents
+        """Return the ids of documents: of the scope where it has them, else of the collections.
 
+        Raises `CollectionError` if one is in none of the collections.
+        """
         chosen = [documents] if isinstance(documents, str | os.PathLike | Document) else list(documents)
-        known = [document for document in self.documents if document.status.served]
+        served = [document for document in self.documents if document.status.served]
+        in_scope = [document for document in served if self.scope is None or document.id in self.scope]
+        known, names = {document.id for document in served}, self.document_names()
         ids: set[str] = set()
         for target in chosen:
-            if isinstance(target, Document):
+            if not isinstance(target, Document):
+                found = find_documents(os.fspath(target), [in_scope, served], names, copies=True)
+                ids.update(document.id for document in found)
+            elif target.id in known or not self.collections:  # the documents of a server are not known
                 ids.add(target.id)
             else:
-                found = find_documents(os.fspath(target), known, copies=True)
-                ids.update(document.id for document in found)
+                raise missing_error(target.shown_path)
         return frozenset(ids)
 
     def _count_unread(self) -> UnreadFiles | None:

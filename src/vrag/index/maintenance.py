@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from vrag.index.catalog import Column
 from vrag.index.content_stamps import ContentStamps
 from vrag.index.manifest import KEEP, make_plan, read_manifest
 from vrag.index.schema import file_key, name_values, vector_column
+from vrag.index.shown_names import ShownNames, find_documents, is_present
 from vrag.index.source_file import KEPT_COPIES
 from vrag.index.tables.table import any_of, literal
 from vrag.index.tables.version_files import stored_files
@@ -36,12 +36,8 @@ if TYPE_CHECKING:
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
-_MIN_ID_DIGITS = 8
-"""Digits of a document's id by which it may be named."""
 _SAMPLE_SIZE = 16
 """Pages whose vectors are counted."""
-_MAX_LISTED = 10
-"""Paths that an error lists at most."""
 _BATCH_DOCUMENTS = 32
 """Documents whose items are read at once: bounds the memory."""
 _BATCH_VECTORS = 256
@@ -108,17 +104,15 @@ class CollectionStatus:
 def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
     """Remove files from a collection. The files themselves stay where they are.
 
-    A target is the path of a file, or of a folder with all below it; where nothing lies there, the file name
-    of one document or the end of its path, or an id or its first eight digits or more. Raises
-    `CollectionError` if a target names nothing in the collection, or several documents: then nothing is
-    removed. Raises
-    `CollectionBusy` if another process is writing.
+    A target is the path of a file, or of a folder with all below it; otherwise what `find_documents` takes.
+    Raises `CollectionError` if a target names nothing in the collection, or several documents: then nothing
+    is removed. Raises `CollectionBusy` if another process is writing.
     """
     with collection.lock():
-        documents = collection.documents()
+        documents, names = collection.documents(), ShownNames.of(collection)
         chosen: dict[str, Document] = {}
         for target in targets:
-            found = find_documents(os.fspath(target), documents)
+            found = find_documents(os.fspath(target), [documents], names)
             chosen |= {document.path: document for document in found}
         return _remove(collection, list(chosen.values()))
 
@@ -290,32 +284,6 @@ def _moved_paths(files: Sequence[Document]) -> list[str]:
     ]
 
 
-def is_present(document: Document, others: Iterable[Document] = ()) -> bool:
-    """Return whether a file is there under its very name, as far as that can be known.
-
-    Where names differ in case or Unicode form alone, and the disk makes no difference between them, only one
-    of `others` and this one is the name of the file.
-    """
-    path = document.path
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    folded = _folded(path)
-    if all(other.path == path or _folded(other.path) != folded for other in others):
-        return True
-    try:
-        return os.path.basename(path) in os.listdir(os.path.dirname(path))  # noqa: PTH119, PTH120, PTH208 - any bytes
-    except OSError:
-        return True
-
-
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
-
-
 def sweep(collection: Collection, document: str) -> None:
     """Delete the pictures of a document that no item refers to: parts of a page, pages without a row.
 
@@ -342,11 +310,6 @@ def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveRepo
     for where in any_of("key", [file_key(document.path) for document in documents]):
         collection.file_table.delete(where)
     return RemoveReport(tuple(documents), settle(collection))
-
-
-def absolute_paths(path: str | Path) -> tuple[str, str]:
-    """Return a path as it is written, made absolute; and without links."""
-    return os.path.abspath(path), os.path.realpath(path)  # noqa: PTH100 - Path.resolve would follow links
 
 
 class UnreadFiles(NamedTuple):
@@ -384,42 +347,6 @@ def count_unread_under(collection: Collection, paths: Sequence[str | Path]) -> U
     todo = set(map(os.fspath, (entry for entry in plan.todo if isinstance(entry, Path)))) & set(plan.found)
     begun = all(path in known and known[path].document.status is DocumentStatus.PENDING for path in todo)
     return UnreadFiles(len(todo), len(plan.found), begun) if todo else None
-
-
-def is_below(path: str, document: Document) -> bool:
-    """Check whether a document is the file at this absolute path, or below it."""
-    own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
-    return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
-
-
-def find_documents(target: str, documents: Sequence[Document], *, copies: bool = False) -> list[Document]:
-    """Find the documents at or below a path; else one by the end of its path; else by its id.
-
-    With `copies`, the end of a path may be that of several files with the same content.
-
-    Raises `CollectionError` if there is none, or the end of a path is that of several.
-    """
-    for path in absolute_paths(target):
-        if found := [document for document in documents if is_below(path, document)]:
-            return found
-    ending = "/" + target.replace(os.sep, "/").removeprefix("./")
-    found = [
-        document
-        for document in documents
-        if document.name == target or document.path.replace(os.sep, "/").endswith(ending)
-    ]
-    if len({document.id for document in found} if copies else found) > 1:
-        paths = [document.shown_path for document in found]
-        more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
-        listed = ", ".join(paths[:_MAX_LISTED]) + more
-        raise CollectionError(
-            f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one you mean."
-        )
-    if not found and len(target) >= _MIN_ID_DIGITS:
-        found = [document for document in documents if document.id.startswith(target.lower())]
-    if not found:
-        raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
-    return found
 
 
 def _folders(directory: Path, without: set[str]) -> list[Path]:

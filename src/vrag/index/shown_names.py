@@ -9,24 +9,28 @@ name, and a file that was renamed has its new one.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.errors import CollectionError
-from vrag.index.maintenance import absolute_paths, is_below, is_present
 from vrag.index.source_file import KEPT_COPIES, lies_in
 from vrag.types import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from vrag.index.collection import Collection
     from vrag.types import Document, Hit, Item
 
 FOLDER_SIGN = "／"
 """Stands for the slashes in the name of a file that was uploaded with its folder (`safe_name`)."""
+_MIN_ID_DIGITS = 8
+"""Digits of a document's id by which it may be named."""
+_MAX_LISTED = 10
+"""Paths that an error lists at most."""
 
 
 class _NamedFile(NamedTuple):
@@ -65,6 +69,10 @@ class _CollectionNames(NamedTuple):
             files = [file for file in files if is_present(file.document, documents)] or files
         return files[0].name if files else None
 
+    def find(self, names: Container[str]) -> list[Document]:
+        """Return the files that have one of these names."""
+        return [file.document for files in self.files.values() for file in files if file.name in names]
+
 
 _NO_NAMES = _CollectionNames(-1, {}, frozenset())
 
@@ -85,6 +93,11 @@ class ShownNames:
         self._known: dict[tuple[str, tuple[str, ...]], _CollectionNames] = {}
         """By the address of the collection, and the folders."""
 
+    @classmethod
+    def of(cls, collection: Collection) -> ShownNames:
+        """Return the names of the documents of one collection."""
+        return cls(lambda: {collection.address: collection})
+
     def name_of(self, id: str) -> str | None:
         """Return the name of a document by its id; None for a document that no collection has.
 
@@ -100,6 +113,24 @@ class ShownNames:
                     is_shared = any(name in self._read(other, folders).names for other in others)
                     return f"{title}/{name}" if is_shared else name
         return None
+
+    def find(self, name: str, documents: Sequence[Document]) -> list[Document]:
+        """Return those of some documents that have this name, or else have it after that of their collection.
+
+        Copies have names of their own, though only one of them is shown.
+        """
+        known = {(document.path, document.id): document for document in documents}
+        collections = self._collections().values()
+        for folders in dict.fromkeys([self._folders, ()]):
+            for names_in in (_name_alone, _names_after_collection):
+                files = [
+                    file
+                    for collection in collections
+                    for file in self._read(collection, folders).find(names_in(name, collection))
+                ]
+                if found := [known[key] for file in files if (key := (file.path, file.id)) in known]:
+                    return found
+        return []
 
     def named(self, item: Item) -> Item:
         """Return an item with the name of its document."""
@@ -120,6 +151,105 @@ class ShownNames:
         except CollectionError:
             return _NO_NAMES
         return known
+
+
+def _name_alone(name: str, _: Collection) -> set[str]:
+    return {name}
+
+
+def _names_after_collection(name: str, collection: Collection) -> set[str]:
+    """Return what is left of a name without the name of the collection: any end of its address."""
+    parts = [part for part in collection.address.replace(os.sep, "/").split("/") if part]
+    ends = ("/".join(parts[start:]) + "/" for start in range(len(parts)))
+    return {name.removeprefix(end) for end in ends if name.startswith(end)}
+
+
+def find_documents(
+    target: str, groups: Sequence[Sequence[Document]], names: ShownNames, *, copies: bool = False
+) -> list[Document]:
+    """Find the documents at or below a path; else one by a name of it; else by its id.
+
+    A name is one that is shown, or the end of a path. An id may be cut to its first eight digits. The first
+    of the groups in which there is a document is used. With `copies`, a name may be that of several files
+    with the same content.
+
+    Raises `CollectionError` if there is none, or the name is that of several.
+    """
+    for documents in groups:
+        for path in absolute_paths(target):
+            if below := [document for document in documents if is_below(path, document)]:
+                return below
+        found = find_named(target, documents, names)
+        if len({document.id for document in found} if copies else found) > 1:
+            raise _ambiguous_error(target, found)
+        if not found and len(target) >= _MIN_ID_DIGITS:
+            found = [document for document in documents if document.id.startswith(target.lower())]
+        if found:
+            return found
+    raise missing_error(target)
+
+
+def find_named(name: str, documents: Sequence[Document], names: ShownNames) -> list[Document]:
+    """Find the documents that are shown by a name; else those with paths that end with it."""
+    parts = _readable(name.replace(os.sep, "/").removeprefix("./"))
+    if shown := names.find(parts, documents):
+        return shown
+    return [
+        document
+        for document in documents
+        if document.name == name or _readable(document.path.replace(os.sep, "/")).endswith(f"/{parts}")
+    ]
+
+
+def missing_error(target: str) -> CollectionError:
+    """Return the error that nothing in the collection is meant by a path, a name or an id."""
+    return CollectionError(f"{target} is not in the collection.", "See: vrag index status")
+
+
+def _ambiguous_error(target: str, found: Sequence[Document]) -> CollectionError:
+    paths = [document.shown_path for document in found]
+    more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
+    listed = ", ".join(paths[:_MAX_LISTED]) + more
+    return CollectionError(
+        f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one you mean."
+    )
+
+
+def absolute_paths(path: str | Path) -> tuple[str, str]:
+    """Return a path as it is written, made absolute; and without links."""
+    return os.path.abspath(path), os.path.realpath(path)  # noqa: PTH100 - Path.resolve would follow links
+
+
+def is_below(path: str, document: Document) -> bool:
+    """Check whether a document is the file at this absolute path, or below it."""
+    own, path = os.path.normcase(document.path), os.path.normcase(path)  # case counts for nothing on Windows
+    return own == path or own.startswith(path.rstrip(os.sep) + os.sep)
+
+
+def is_present(document: Document, others: Iterable[Document] = ()) -> bool:
+    """Return whether a file is there under its very name, as far as that can be known.
+
+    Where names differ in case or Unicode form alone, and the disk makes no difference between them, only one
+    of `others` and this one is the name of the file.
+    """
+    path = document.path
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    folded = _folded(path)
+    if all(other.path == path or _folded(other.path) != folded for other in others):
+        return True
+    try:
+        return os.path.basename(path) in os.listdir(os.path.dirname(path))  # noqa: PTH119, PTH120, PTH208 - any bytes
+    except OSError:
+        return True
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
 
 
 def _names_below(folders: Sequence[str], documents: Iterable[Document]) -> dict[str, str]:

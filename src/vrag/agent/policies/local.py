@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from vrag.agent.policies.local_model import (
     Checkpoint,
@@ -66,6 +67,8 @@ def open_local(
 ) -> LocalPolicy:
     """Open a policy over the checkpoint at `path`. Its weights are loaded for the first reply.
 
+    Policies over one checkpoint, device and precision share the weights.
+
     Args:
         path: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
         device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
@@ -103,7 +106,7 @@ class LocalPolicy:
         self.profile = profile
         self.options = options
         self.name = name
-        self._writer = _Writer(partial(open_checkpoint, folder, profile, device, name))
+        self._writer = _open_writer(folder, profile, device, name)
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -263,6 +266,26 @@ class _Writer:
                     f"Run it with the profile {checkpoint.profile.name}.",
                 )
         return inputs
+
+
+_writers: WeakValueDictionary[tuple[object, ...], _Writer] = WeakValueDictionary()
+"""Writers in use, by everything that their checkpoints depend on."""
+_opening = threading.Lock()
+
+
+def _open_writer(folder: Path, profile: Profile, device: Device, name: str) -> _Writer:
+    """Return the writer of a checkpoint: one for all policies, so that its weights are in memory once.
+
+    A checkpoint with files that have changed since is another one.
+    """
+    stamps = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
+    files = tuple((file, stamp.st_size, stamp.st_mtime_ns) for file, stamp in stamps)
+    identity = folder, profile, device, name, files
+    with _opening:
+        if (writer := _writers.get(identity)) is None:
+            writer = _Writer(partial(open_checkpoint, folder, profile, device, name))
+            _writers[identity] = writer
+        return writer
 
 
 class _Sampler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -173,7 +173,13 @@ class RunResult:
     events: int = 0
     """Number of events."""
     draw_place: Callable[[Evidence], bytes] | None = field(default=None, compare=False)
-    """A function that draws the place of a piece of evidence as PNG, for notebooks; None where it cannot."""
+    """A function that draws the place of a piece of evidence as PNG, for notebooks; None where it cannot.
+    Copies and pickles are without it: it holds the open collections."""
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], RunResult], tuple[dict[str, Any]]]:
+        """Return what copies and pickles are made from."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "draw_place"}
+        return _restore_result, (values,)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunResult:
@@ -431,6 +437,10 @@ def _order_evidence(
         if piece.item not in items:
             besides.setdefault(piece.item, piece)
     return (*cited, *besides.values()), len(cited)
+
+
+def _restore_result(values: dict[str, Any]) -> RunResult:
+    return RunResult(**values)
 
 
 def _names_evidence(settings: RunSettings | None) -> bool:
