@@ -52,7 +52,8 @@ def test_a_suggested_question_stays_as_it_is_when_more_have_been_made(desk: Desk
 def test_what_is_not_known_about_a_model_stands_under_the_question(
     desk: Desk, visit: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notice = "The family of <b>the model</b> is not known: crops may show the wrong place."
+    shown = "The family of <b>the model</b> is not known: crops may show the wrong place."
+    notice = f"{shown} Set VRAG_PROFILE to its family, or measure it with `vrag doctor --coords`."
     known = Answers.agent
 
     def agent(answers: Answers, choice: AgentSelection) -> Agent:
@@ -61,7 +62,7 @@ def test_what_is_not_known_about_a_model_stands_under_the_question(
     monkeypatch.setattr(Answers, "agent", agent)
     opened = visit(desk.address)
     opened.ask(KAYAK)
-    expect(opened.page.get_by_role("note")).to_have_text(notice)
+    expect(opened.page.get_by_role("note")).to_have_text(f"{shown} Choose the model family in Settings.")
 
 
 def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, visit: Opener) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from browsing import NARROW, PASSENGERS, WIDE, check_page_shown, until
+from browsing import NARROW, PASSENGERS, WIDE, check_no_sideways, check_page_shown, until
 from hosting import SEARCH
+from PIL import Image
 from playwright.sync_api import expect
 
 from vrag.corpus.formats.pdfium import Pdf
@@ -59,6 +61,76 @@ def test_formulas_are_set_and_what_is_none_stays_as_typed(desk: Desk, visit: Ope
         assert typed in text
     assert page.locator(".answer-text :is(img, [href*=invalid])").count() == 0
     until(page, "document.fonts.check('16px KaTeX_Main')")
+
+
+LONG = rf"""Inline $\sqrt{{{"x+" * 80}y}}$ and $x$ of it.
+
+$$
+\sqrt{{{"x+" * 80}z}}
+$$
+
+End."""
+REACH = """(scroller) => {
+  scroller.scrollLeft = 1e5;
+  const [end, edge] = [scroller.querySelector(".katex-html"), scroller].map((one) => one.getBoundingClientRect().right);
+  return [scroller.scrollWidth - scroller.clientWidth, end - edge];
+}"""  # noqa: E501
+BASELINES = """() => {
+  const bottom = (parent, first) => {
+    const probe = document.createElement("span");
+    Object.assign(probe.style, { display: "inline-block", width: "1px", height: "1px" });
+    if (first) parent.prepend(probe); else parent.append(probe);
+    return probe.getBoundingClientRect().bottom;
+  };
+  const [formula, words] = [".katex-base", ".answer-text p"].map((one) => document.querySelector(one));
+  return bottom(formula) - bottom(words, true);
+}"""
+"""How much lower the baseline of a formula is than that of the words before it, in pixels."""
+MARK = (217, 119, 6)
+
+
+def test_the_end_of_a_long_formula_is_reached_and_printed(desk: Desk, visit: Opener) -> None:
+    run = desk.run("What is the loss?", SEARCH, f"<think>.</think><answer>{LONG}</answer>")
+    page = visit(f"{desk.address}/#/runs/{run}", viewport=NARROW).page
+    expect(page.locator(".answer-text .katex")).to_have_count(3)
+    until(page, "document.fonts.check('16px KaTeX_Main')")
+    for scroller in (page.locator("p .prose-math").first, page.locator(".prose-formula")):
+        hidden, beyond = scroller.evaluate(REACH)
+        assert hidden > 300
+        assert beyond < 3
+    expect(page.locator(".prose-formula")).to_have_attribute("tabindex", "0")
+    check_no_sideways(page)
+    page.emulate_media(media="print")
+    for part in page.locator(".prose-math, .prose-formula").all():
+        style = "(one) => [getComputedStyle(one).overflowX, getComputedStyle(one).contain]"
+        assert part.evaluate(style) == ["visible", "none"]
+
+
+def test_a_formula_stands_on_the_line_of_its_words(desk: Desk, visit: Opener) -> None:
+    run = desk.run("What?", SEARCH, "<think>.</think><answer>It is x and $x$ here.</answer>")
+    page = visit(f"{desk.address}/#/runs/{run}").page
+    expect(page.locator(".answer-text .katex")).to_have_count(1)
+    until(page, "document.fonts.check('16px KaTeX_Main')")
+    assert abs(page.evaluate(BASELINES)) < 1.5
+
+
+def test_a_rectangle_at_the_edge_of_its_picture_has_all_its_sides(desk: Desk, visit: Opener) -> None:
+    page = visit(f"{desk.address}/#/runs/{desk.run(PASSENGERS)}").page
+    box = page.locator(".evidence-card .box-mark").first
+    expect(box).to_be_visible()
+    until(page, "[...document.querySelectorAll('.evidence-card img')].every((image) => image.complete)")
+    box.evaluate(
+        """(one) => {
+          one.classList.add("box-edge");
+          Object.assign(one.parentElement.style, { top: 0 });
+          Object.assign(one.style, { left: 0, top: 0, width: "100%", height: "40%" });
+        }"""
+    )
+    shot = np.asarray(
+        Image.open(io.BytesIO(page.locator(".evidence-card .picture-frame").first.screenshot()))
+    )
+    for side in (shot[30, :4], shot[:4, 30], shot[30, -4:]):  # the frame may begin within a pixel
+        assert np.abs(side[:, :3].astype(int) - MARK).max(axis=1).min() < 24
 
 
 def test_paper_shows_rectangle_and_words_without_backgrounds(desk: Desk, visit: Opener) -> None:

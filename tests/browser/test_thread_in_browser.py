@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,15 @@ import pytest
 from browsing import KAYAK, NARROW, PASSENGERS, WIDE, check_no_sideways, check_spot
 from cited_runs import kept
 from hosting import ANSWER, SEARCH
+from PIL import Image
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
 
+from vrag.errors import ModelError
+
 if TYPE_CHECKING:
     from browsing import Desk, Opener
-    from playwright.sync_api import Page, Request
+    from playwright.sync_api import FilePayload, Page, Request
 
 FARES = "What were the passenger fares in 2024?"
 PRINTED = "window.print = () => console.info('printed');"
@@ -28,6 +32,13 @@ def conversation(desk: Desk, *questions: str) -> list[str]:
     """Runs of one conversation, which have ended."""
     first = desk.run(questions[0], agent="vrag")
     return [first, *(desk.run(question, agent="vrag", session=first) for question in questions[1:])]
+
+
+def picture_file(color: str) -> FilePayload:
+    """A picture of one colour."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (120, 90), color).save(buffer, "PNG")
+    return {"name": f"{color}.png", "mimeType": "image/png", "buffer": buffer.getvalue()}
 
 
 def turns(page: Page) -> list[str]:
@@ -195,6 +206,41 @@ def test_a_model_that_does_not_keep_to_the_format_is_told_as_such(desk: Desk, vi
     page.get_by_role("button", name="Choose another model").click()
     expect(page.locator("#choice-model")).to_be_focused()
     expect(page.locator("#ask-box")).to_have_value("How many?")
+
+
+def test_a_question_comes_back_with_its_own_pictures_once(desk: Desk, visit: Opener) -> None:
+    desk.answers.policy.replies = ("<think>There.</think><bbox>here</bbox>",) * 10
+    desk.answers.policy.go.set()
+    opened = visit(desk.address)
+    page = opened.page
+    page.locator("#picture-files").set_input_files(picture_file("red"))
+    opened.ask("How many?", model="scripted")
+    expect(page.locator("#answer")).to_contain_text("The model does not keep to the format")
+    tray = page.locator(".composer .tray img")
+    expect(tray).to_have_count(0)
+    page.locator("#picture-files").set_input_files(picture_file("blue"))
+    expect(tray).to_have_count(1)
+    other = tray.get_attribute("src")
+    pencil = page.get_by_role("button", name="Change the question and ask again")
+    for button in (pencil, pencil, page.locator(".ask-again")):
+        with page.expect_response(lambda response: "/files/" in response.url):
+            button.click()
+        expect(page.locator("#ask-box")).to_have_value("How many?")
+        expect(tray).to_have_count(1)
+        expect(tray).not_to_have_attribute("src", other or "")
+    page.locator(".composer .tray button").click()
+    expect(tray).to_have_count(0)
+    page.locator(".ask-again").click()
+    expect(tray).to_have_count(1)
+
+
+def test_a_failure_says_what_can_be_done_on_the_page(desk: Desk, visit: Opener) -> None:
+    desk.answers.policy.fault = ModelError("The call took longer than 600 s.", "Raise VRAG_CALL_SECONDS.")
+    run = desk.run("How many?", SEARCH)
+    page = visit(f"{desk.address}/#/runs/{run}").page
+    said = "The call took longer than 600 s. The administrator of this server can change this."
+    expect(page.locator(".answer-fault")).to_have_text(said)
+    expect(page.locator("body")).not_to_contain_text("VRAG_")
 
 
 def test_the_whole_conversation_is_printed(desk: Desk, visit: Opener) -> None:

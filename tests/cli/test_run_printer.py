@@ -378,6 +378,22 @@ def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.Ca
     assert all(node.id in said for node in stored.result.graph.nodes)
 
 
+def test_a_terminal_shows_formulas_as_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=60, soft_wrap=True)
+    for name in ("vrag.cli.run_printer.out", "vrag.cli.terminal.console.out"):
+        monkeypatch.setattr(name, screen)
+    text = "So:\n\nIt is $x_1$.\n\n$$\ny_1\n$$"
+    end = AnswerGiven(**BASE, text=text, evidence=(), stop_reason=StopReason.ANSWERED)
+    print_end(StoredRun("0", tmp_path, (started(), end)), RunState.FINISHED)
+    assert isinstance(screen.file, io.StringIO)
+    printed = screen.file.getvalue()
+    assert "It is $x_1$." in printed
+    assert "$$ y_1 $$" in printed
+    assert "`" not in printed
+
+
 def test_a_quote_is_cut_around_the_words_that_a_claim_rests_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

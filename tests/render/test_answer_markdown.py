@@ -193,6 +193,11 @@ class TestWhatIsKept:
         assert "\n\n```math\nx_1\n= 2\n```\n\n" in written
         assert markdown(signed("one\n\n$$a `b` c$$")).endswith("``$$a `b` c$$``")
 
+    def test_programs_without_formulas_get_them_as_they_were_written(self) -> None:
+        answer = signed("It is $x_1$ and $5 and $7:\n\n$$\nx_1\n= 2\n$$\n\nEnd.")
+        written = write_markdown(answer, "[{}]".format, formulas=False)
+        assert written == "It is `$x_1$` and \\$5 and \\$7:\n\n`$$ x_1 = 2 $$`\n\nEnd."
+
     @pytest.mark.parametrize(
         "text", ["$5 and $7", "US$5–$7", "$100 or 50 US$", "a $ b $ c", "5$ or 6$", "$x"]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 import vrag.server
+from vrag.render.answer_markdown import SignedAnswer, parse_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,6 +56,12 @@ const block = (one) => READ[one.type](one);
 const texts = JSON.parse(readFileSync(0, "utf8"));
 console.log(JSON.stringify(texts.map((text) => readMarkdown(text).map(block))));
 """  # noqa: E501
+FORMULAS = """
+import { readFileSync } from "node:fs";
+import { readInline } from "./inline-markdown.js";
+const formulas = (nodes) => nodes.flatMap((one) => (one.type === "math" ? [one.text] : one.children ? formulas(one.children) : []));
+console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map((text) => formulas(readInline(text)))));
+"""  # noqa: E501
 MARKDOWN = (
     MarkdownIt("commonmark", {"html": False})
     .enable(["table", "strikethrough"])
@@ -72,12 +79,13 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(RUN / name, folder)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "read.mjs").write_text(PROGRAM)
+    (folder / "formulas.mjs").write_text(FORMULAS)
     return folder
 
 
-def read_by_the_page(scripts: Path, texts: Sequence[str]) -> list[Any]:
+def read_by_the_page(scripts: Path, texts: Sequence[str], program: str = "read.mjs") -> list[Any]:
     """The trees of the page's reader."""
-    command = [*NODE, str(scripts / "read.mjs")]
+    command = [*NODE, str(scripts / program)]
     done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -240,3 +248,13 @@ def test_answers_are_read_alike(scripts: Path, text: str) -> None:
 def test_any_text_is_read_alike(scripts: Path, texts: list[str]) -> None:
     for text, shown in zip(texts, read_by_the_page(scripts, texts), strict=True):
         assert shown == read_by_the_library(text), text
+
+
+def test_money_is_told_from_formulas_alike(scripts: Path) -> None:
+    """The page and the exports read the same formulas between single dollars."""
+    texts = [f"${''.join(inside)}" for inside in product("$5a _\\", repeat=5)]
+    texts = [text for text in texts if "$" in text[1:] and "$$" not in text]
+    for text, shown in zip(texts, read_by_the_page(scripts, texts, "formulas.mjs"), strict=True):
+        tree = parse_answer(SignedAnswer(text))
+        assert shown == [node.content for node in tree.walk() if node.type == "formula"], text
+    assert len(texts) > 2000

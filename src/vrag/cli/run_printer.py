@@ -185,7 +185,7 @@ def _print_answer(run: RunResult, *, offline: bool) -> None:
     text = run.marked_answer.text
     if out.is_terminal and not offline and "\n" in text.strip():
         echo(("Answer:", "bold green"))
-        _print_markdown(write_markdown(sign_answer(run), "\\[{}\\]".format))
+        _print_markdown(write_markdown(sign_answer(run), "\\[{}\\]".format, formulas=False))
     else:
         echo(("Answer: ", "bold" if offline else "bold green"), plain(text))
     if run.reading is not None:

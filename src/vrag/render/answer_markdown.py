@@ -45,7 +45,7 @@ _FENCE = re.compile(rf"^([ >]*(?:`{{3,}}|~{{3,}})[^\S\n]*)((?:\s?{SIGNS.pattern}
 _LANGUAGE = re.compile(r"[\w+#.-]{0,20}")
 _FORMULA = re.compile(
     r"\$\$(?P<block>[^$]+)\$\$|\\\[(?P<display>.+?)\\\]|\\\((?P<inline>.+?)\\\)"
-    r"|\$(?=\S)(?!\d[^\\^_=+<>{}$]*\s[^\\^_=+<>{}$]*\$)(?P<dollar>(?:\\.|[^$\\])+)(?<!\s)\$(?![\d$])",
+    r"|\$(?=\S)(?!\d(?=[^\\^_=+<>{}$]*\$)[^\s$]*\s)(?P<dollar>(?:\\.|[^$\\])+)(?<!\s)\$(?![\d$])",
     re.DOTALL,
 )
 """A formula in LaTeX; a dollar before a figure and one before another, as of amounts, hold none."""

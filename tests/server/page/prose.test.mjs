@@ -62,6 +62,19 @@ test("amounts of money are no formulas, and formulas are told from their signs",
   for (const text of ["x", "$", "$$", "$$$$", "\\(x", `$${"x".repeat(3000)}$`]) assert.equal(partsOf(text), null);
 });
 
+test("a block of a formula is reached by keyboard, so that it can be scrolled", () => {
+  const [block] = prose("$$\nx\n$$");
+  assert.deepEqual([block.className, block.getAttribute("tabindex")], ["prose-formula", "0"]);
+});
+
+test("a long amount is told from a formula in a time that grows with its length", () => {
+  const amount = `$1 ${"a ".repeat(40_000)}`;
+  const begun = performance.now();
+  assert.equal(prose(`${amount}_$`)[0].children[0].className, "prose-math");
+  assert.equal(set(`${amount}b$`), `<p>${amount}b$</p>`);
+  assert.ok(performance.now() - begun < 500);
+});
+
 test("a claim about a part of a formula marks all of it, and chips stand behind it", () => {
   const element = new Element("div");
   new ProseView(element).show("So $a = 84$ ends.", marks([{ at: 11, numbers: [1] }], [{ start: 8, end: 10 }]), false);

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fileName, inWordsOfPage } from "./js/api.js";
+import { fileName } from "./js/api.js";
+import { inWordsOfPage, rewriteForPage } from "./js/messages.js";
 import { describeOptions, followChosenModel, followUpOptions, selectOptions, storedOptions, storeOptions } from "./js/run-options.js";
 import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";
@@ -190,4 +191,23 @@ test("a refusal names what is on the page, and no field of a request", () => {
   assert.equal(told("There is no such collection.", "Reload the list of documents."), "There is no such collection. Reload the list of documents.");
   assert.equal(told("Only one thing: it is late.", "Wait."), "Only one thing: it is late. Wait.");
   for (const detail of ["question: It is empty.", "x: Y.", "There is none."]) assert.doesNotMatch(told(detail), /openapi|GET|_/);
+});
+
+test("messages name what is on the page, and no settings or commands of the server", () => {
+  const administrator = "The administrator of this server can change this.";
+  for (const [text, shown] of [
+    ["The call of http://m took longer than 600 s. Raise VRAG_CALL_SECONDS.", `The call of http://m took longer than 600 s. ${administrator}`],
+    ["The family of the model m-2.5 is unknown, and measuring is switched off (VRAG_PROBE). Boxes may be wrong. Set VRAG_PROFILE to its family, or measure it with `vrag doctor --coords`.", "The family of the model m-2.5 is unknown, and measuring is switched off. Boxes may be wrong. Choose the model family in Settings."],
+    ["Checkpoints of the profile vimrag were trained on an instruction of their own; vrag's is sent instead. Fetch theirs with `vrag config fetch-instruction vimrag` and name the file with VRAG_INSTRUCTION.", `Checkpoints of the profile vimrag were trained on an instruction of their own; vrag's is sent instead. ${administrator}`],
+    ["No model is set. Choose one in the settings of the page, or with --model or VRAG_MODEL.", "No model is set. Choose a model in Settings."],
+    ["Name it with --base-url (VRAG_BASE_URL) or a provider prefix (ollama:, …).", "Choose a model in Settings."],
+    ["Leave thinking to the server (VRAG_THINKING=auto), or switch it elsewhere: VRAG_THINKING_SWITCH.", "Set “Thinking” to “Model default” in the options of the question."],
+    ["The administrator of this server can look for damage: vrag index verify", "The administrator of this server can look for damage."],
+    ["The administrator of this server can set it as VRAG_MODEL.", administrator],
+    ["Run: vrag index verify --repair. If that cannot repair it, restore a backup: vrag index restore", administrator],
+    ["Its vectors are searched in Qdrant: add documents where the server runs, by vrag index.", `Its vectors are searched in Qdrant. ${administrator}`],
+    ["One line.\nRaise VRAG_A.\nAnother.", `One line.\n${administrator}\nAnother.`],
+  ]) assert.equal(rewriteForPage(text), shown);
+  for (const text of ["", "Try later.", "vrag 7b is a model. It answered 500.", "The file VRAG.pdf (1.5 MB) is damaged!  So."]) assert.equal(rewriteForPage(text), text);
+  assert.deepEqual(inWordsOfPage("There is no model.", "Set VRAG_MODEL."), ["There is no model.", "Choose a model in Settings."]);
 });

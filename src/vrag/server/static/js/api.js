@@ -1,5 +1,7 @@
 /** The server, as the page sees it: JSON over fetch, uploads with progress, runs as streams of events. */
 
+import { inWordsOfPage, rewriteForPage } from "./messages.js";
+
 /**
  * The address of a path of the server: relative to the page, which a proxy may serve below a path of its own.
  * @param {string} path
@@ -155,31 +157,13 @@ function away() {
   return new Problem(0, "The server does not answer.", "Check that it is running, and try again.");
 }
 
-/** What the page calls the fields of a request that a refusal names. @type {Record<string, string>} */
-const FIELDS = {
-  agent: "The agent", base_url: "The address of the server", collection: "The collection", crop_nodes: "“Zoom into pictures from memory”", documents: "The chosen documents", images: "The pictures",
-  max_steps: "The number of steps", model: "The model", name: "The name", question: "The question", runs: "The questions of the report", session: "The conversation", thinking: "“Thinking”", title: "The title", top_k: "The number of hits", verify: "“Claims without support”",
-};
-
-/**
- * A refusal in the words of the page: `top_k: It must be at least 1.` names what stands on it, and no hint speaks of requests.
- * @param {string} detail @param {string} hint
- * @returns {[string, string]}
- */
-export function inWordsOfPage(detail, hint) {
-  const [, field, rest] = detail.match(/^([a-z]\w*)(?:\[\d+\])*: (.+)$/s) ?? [];
-  const isForPrograms = /\b(?:GET|POST|PUT) \/|JSON|\/openapi/.test(hint);
-  const names = FIELDS[field] ?? (field && "Part of the request");
-  return [field ? `${names}: ${rest[0].toLowerCase()}${rest.slice(1)}` : detail, isForPrograms || field ? "Change it, or load the page again." : hint];
-}
-
 /** @param {number} status @param {string} text */
 function problem(status, text) {
   if (status === 401) window.dispatchEvent(new CustomEvent("vrag:signed-out"));
   if (status === 403) window.dispatchEvent(new CustomEvent("vrag:forbidden"));
   try {
     const { detail, hint } = JSON.parse(text);
-    if (typeof detail === "string") return new Problem(status, ...(status === 422 ? inWordsOfPage(detail, hint ?? "") : /** @type {[string, string]} */ ([detail, hint ?? ""])));
+    if (typeof detail === "string") return new Problem(status, ...(status === 422 ? inWordsOfPage(detail, hint ?? "") : /** @type {[string, string]} */ ([rewriteForPage(detail), rewriteForPage(hint ?? "")])));
   } catch {
     // it is no JSON: a proxy wrote it
   }

@@ -5,6 +5,7 @@ import { uploadButtons } from "./documents/upload-list.js";
 import { h, icon, replace } from "./dom.js";
 import { kindOf, placed, plainName } from "./file-names.js";
 import { count } from "./format.js";
+import { rewriteForPage } from "./messages.js";
 import { showNotice } from "./overlays.js";
 import { bytes } from "./pictures.js";
 import { documentsHash } from "./router.js";
@@ -90,7 +91,7 @@ async function tellUnreadable(holds) {
     const [first] = unread;
     const title = unread.length === 1 ? `The collection “${first.name}” cannot be read` : `${unread.length} collections cannot be read`;
     const see = h("a", { href: documentsHash(first.name), class: "button", text: "See the documents" });
-    showNotice(holds, { id: "unreadable", title, hint: unread.length === 1 ? first.reason : "", actions: [see] });
+    showNotice(holds, { id: "unreadable", title, hint: unread.length === 1 ? rewriteForPage(first.reason) : "", actions: [see] });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }

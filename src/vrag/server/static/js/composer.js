@@ -18,7 +18,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @property {() => string | null} collection What is chosen; null for all.
  * @property {() => import("./chosen.js").ChosenDocument[]} documents Those that are chosen; none for all.
  * @property {() => void} choose Opens the options, at the model.
- * @property {(files: File[]) => void} attach
+ * @property {(text: string, urls: readonly string[]) => void} refill Puts a question and its pictures, as data URLs, in the place of what is in the box.
  */
 
 /**
@@ -83,6 +83,15 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
     sessionStorage.setItem(draft, box.value);
     update();
   };
+  const fill = (/** @type {string} */ text) => {
+    box.value = text;
+    changedText();
+    box.focus();
+  };
+  const refill = (/** @type {string} */ text, /** @type {readonly string[]} */ urls) => {
+    pictures.urls = urls;
+    fill(text);
+  };
   const submit = async () => {
     if (send.disabled) return;
     refusal.hidden = true;
@@ -124,12 +133,12 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
   return {
     element,
     focus: () => box.focus({ preventScroll: false }),
-    fill: (text) => { box.value = text; changedText(); box.focus(); },
+    fill,
     hold: (reason) => { held = reason; update(); },
     collection: () => choices.collection,
     documents: () => chosen.list,
     choose: () => { opened(true); /** @type {HTMLElement | null} */ (row.querySelector("#choice-model"))?.focus(); },
-    attach: (files) => pictures.add(files),
+    refill,
   };
 }
 
@@ -137,7 +146,7 @@ export function composer({ offer, after, chosen = new ChosenDocuments([]), place
  * The body of POST /runs.
  * @param {string} question
  * @param {import("./run-options.js").Choices} choices
- * @param {{session?: string, images?: string[], chosen?: {list: {id: string}[], collection: string | null}}} more
+ * @param {{session?: string, images?: readonly string[], chosen?: {list: {id: string}[], collection: string | null}}} more
  */
 export function request(question, choices, { session, images = [], chosen }) {
   const documents = chosen?.list.length ? { documents: chosen.list.map((one) => one.id), collection: chosen.collection } : {};

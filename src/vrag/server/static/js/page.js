@@ -15,7 +15,7 @@ import { here, navigate, onRoute, runHash } from "./router.js";
 import { copyLink } from "./share.js";
 import { abilityOf, buildSidebar } from "./sidebar.js";
 import { showToolbar } from "./toolbar.js";
-import { Uploads } from "./uploads.js";
+import { statusText, Uploads } from "./uploads.js";
 
 /** @typedef {import("./router.js").Route} Route */
 
@@ -211,8 +211,8 @@ export class Page {
   /** @param {import("./uploads.js").Upload} upload */
   async #uploaded(upload) {
     const failed = upload.state === "failed";
-    if (this.#documents) announce(`${upload.file}: ${failed ? upload.message : "ready to ask"}`);
-    else if (failed) toast(`${upload.file} could not be added.`, { kind: "danger", hint: upload.message });
+    if (this.#documents) announce(`${upload.file}: ${failed ? statusText(upload) : "ready to ask"}`);
+    else if (failed) toast(`${upload.file} could not be added.`, { kind: "danger", hint: statusText(upload) });
     else toast(`${upload.file} is ready to ask.`, { kind: "ok" });
     if (this.#isReloading) return; // what ends meanwhile is in the list then
     this.#isReloading = true;

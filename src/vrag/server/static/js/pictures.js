@@ -29,7 +29,7 @@ export class Pictures {
     this.tray = h("ul", { class: "tray", "aria-label": "Attached pictures", hidden: true });
   }
 
-  /** Data URLs in the order attached. */
+  /** Data URLs in the order attached. @returns {readonly string[]} */
   get urls() {
     return this.#kept.map((picture) => picture.url);
   }
@@ -44,9 +44,14 @@ export class Pictures {
     this.#show();
   }
 
-  clear() {
-    this.#kept = [];
+  /** Puts other pictures in the place of those that are attached. @param {readonly string[]} urls Data URLs. */
+  set urls(urls) {
+    this.#kept = urls.map((url, at) => ({ name: `picture-${at + 1}.jpg`, url }));
     this.#show();
+  }
+
+  clear() {
+    this.urls = [];
   }
 
   /** A button that opens the file dialog. */

@@ -2,6 +2,7 @@
 
 import { del, get, post, Problem, put } from "./api.js";
 import { extentOf } from "./file-names.js";
+import { rewriteForPage } from "./messages.js";
 import { bytes } from "./pictures.js";
 
 const POLL = 1_000;
@@ -256,7 +257,8 @@ const passes = (error) => error instanceof Problem && (error.status === 0 || err
  * @returns {string}
  */
 export function statusText(upload) {
-  const { state, done, total, place, message } = upload;
+  const { state, done, total, place } = upload;
+  const message = rewriteForPage(upload.message);
   if (state === "queued") return "Waiting to be sent";
   if (state === "sending") return `Sending: ${bytes(done)} of ${bytes(total ?? upload.size)}`;
   if (state === "waiting") return place ? `Uploaded. ${ordinal(place)} in the queue` : message || "Uploaded";

@@ -3,6 +3,7 @@
 import { h, icon, iconButton } from "../dom.js";
 import { extentOf, kindOf, placed, plainName, typeOf } from "../file-names.js";
 import { count } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { bytes } from "../pictures.js";
 import { openDocument } from "../viewer-opening.js";
 
@@ -79,7 +80,7 @@ function statusChip(status) {
 
 /** @param {string[]} problems */
 export function problemList(problems) {
-  const lines = problems.map((problem) => h("li", { dir: "auto", text: problem }));
+  const lines = problems.map((problem) => h("li", { dir: "auto", text: rewriteForPage(problem) }));
   if (lines.length === 1) return h("ul", { class: "held-problems" }, lines);
   return h("details", { class: "held-problems" }, h("summary", { text: count(problems.length, "problem") }), h("ul", lines));
 }

@@ -4,6 +4,7 @@ import { get, Problem } from "../api.js";
 import { h, icon, iconButton, redraw, replace } from "../dom.js";
 import { extentOf } from "../file-names.js";
 import { count } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { attempt, showNotice } from "../overlays.js";
 import { bytes } from "../pictures.js";
 import { documentsHash, navigate } from "../router.js";
@@ -72,7 +73,7 @@ export function showDocuments(root, { name, params, listing, uploads, chosen, re
       retry,
     });
   const load = async () => {
-    if (!current.readable) return fail(current.reason ?? "");
+    if (!current.readable) return fail(rewriteForPage(current.reason ?? ""));
     const now = ++visit;
     try {
       documents = await everyDocument(current.name, (some) => {
@@ -172,7 +173,7 @@ function about(collection, { limits, extent, sameContent, remove, refused }) {
   const taken = `Drop files or folders anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),
-    h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection does not accept uploads.") }),
+    h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (rewriteForPage(collection.reason ?? "") || "This collection does not accept uploads.") }),
     refused && collection.writable && h("p", { class: "faint size-2", id: "not-creatable", dir: "auto", text: refused }),
     collection.writable && (limits.unreadable ?? []).map((/** @type {any} */ missing) => h("p", { class: "faint size-2 missing", text: `Not ${kinds(missing.types)}: ${missing.needs} is not installed on this server.`, title: missing.install })),
     collection.removable && iconButton("trash", `Remove the collection ${collection.name}`, { id: "remove-collection", on: { click: remove } }),

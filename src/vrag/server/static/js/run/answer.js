@@ -2,6 +2,7 @@
 
 import { announce, h, icon, replace, toast } from "../dom.js";
 import { count } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
@@ -15,9 +16,8 @@ import { CLOSEST_PASSAGES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE,
 /**
  * What can be done about a question without an answer.
  * @typedef {object} Remedies
- * @property {(question: string) => void} again Asks it again, as it stands in the box.
- * @property {(question: string, attached: readonly string[]) => void} edit Puts it into the box with its pictures, to be changed.
- * @property {(question: string) => void} choose The same, with the options open.
+ * @property {(question: string, attached: readonly string[]) => void} edit Puts it into the box with its pictures, to be changed or asked again.
+ * @property {(question: string, attached: readonly string[]) => void} choose The same, with the options open.
  * @property {(state: State, steps: number) => void} more Asks it again with so many steps.
  * @property {number} steps How many a question may have.
  */
@@ -131,7 +131,7 @@ export class AnswerView {
     if (state.answer?.text) return null;
     const message = state.failure?.message ?? (refusals(state) ? lastRefusal(state) : "");
     const documents = state.started?.settings.environment?.documents;
-    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }), h("p", { class: "answer-hint soft", text: ending.hint }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
+    return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: rewriteForPage(message) }), h("p", { class: "answer-hint soft", text: ending.hint }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
   }
 
   /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */
@@ -148,16 +148,16 @@ export class AnswerView {
 
   /** @param {State} state @param {import("./wording.js").Ending} ending */
   #actions(state, ending) {
-    const question = state.started?.question ?? "";
+    const { question = "", attached = [] } = state.started ?? {};
     const text = state.answer?.text;
     const button = (/** @type {string} */ label, /** @type {string} */ sign, /** @type {() => void} */ click, more = {}) => h("button", { type: "button", ...more, on: { click } }, icon(sign), label);
     if (text) return h("div", { class: "answer-actions" }, button("Copy answer", "pages", () => copy(textOf(state), "The answer was copied."), { class: "quiet copy-answer" }));
     if (!this.remedies) return null;
-    const { again, choose, more, steps: most } = this.remedies;
+    const { edit, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question), { class: "primary" }) : null;
-    return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => again(question), { class: "ask-again" }));
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
+    return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => edit(question, attached), { class: "ask-again" }));
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { h, icon } from "../dom.js";
 import { amount, count, moment, seconds, where } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
 import { prose } from "./prose.js";
 import { claimText, notableClaims } from "./verdicts.js";
@@ -119,7 +120,7 @@ function hitThumb(hit, context) {
 
 /** Results that could not be shown, and the reasons. @param {string} strong @param {string[]} reasons */
 function lacking(strong, reasons) {
-  return reasons.length > 0 && note("lacking", "warn", strong, "", h("ul", reasons.map((reason) => h("li", { dir: "auto", text: reason }))));
+  return reasons.length > 0 && note("lacking", "warn", strong, "", h("ul", reasons.map((reason) => h("li", { dir: "auto", text: rewriteForPage(reason) }))));
 }
 
 /** @param {any[]} rest @param {HTMLElement} strip @param {RunContext} context */
@@ -215,7 +216,7 @@ function tool(entry, state, context) {
 function retry(entry) {
   const pause = entry.seconds ? `, after ${seconds(entry.seconds)}` : "";
   const partial = entry.partial ? [folded("Partial reply", () => h("pre", { dir: "auto", tabindex: "0", text: entry.partial }))] : [];
-  return note("retry", "clock", "The call failed and was made again", `${pause ? `${pause.slice(2)}. ` : ". "}${entry.reason}`, ...partial);
+  return note("retry", "clock", "The call failed and was made again", `${pause ? `${pause.slice(2)}. ` : ". "}${rewriteForPage(entry.reason)}`, ...partial);
 }
 
 /** @param {any} entry @param {State} state @param {RunContext} context */

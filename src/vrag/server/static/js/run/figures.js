@@ -10,6 +10,8 @@ import { where } from "../format.js";
 const THUMB_PIXELS = 40_000;
 /** Part of each side of a picture from which a box is the whole of it, and not drawn; as in vrag.agent.runs.run_result. */
 const WHOLE = 0.995;
+/** Part of each side of a picture within which the line around a box would lie beyond the picture, where nothing is seen. */
+const EDGE = 0.01;
 
 /** Address of a picture that lies with a run. @param {string} run @param {string} sha256 */
 export const fileUrl = (run, sha256) => `runs/${encodeURIComponent(run)}/files/${encodeURIComponent(sha256)}.jpg`;
@@ -41,6 +43,9 @@ export function placed(box, outer) {
   return sides[2] <= sides[0] || sides[3] <= sides[1] || isWhole(sides) ? null : sides;
 }
 
+/** True if a side of a box, in fractions of the picture, is at its edge. @param {Sides} box */
+const touchesEdge = ([left, top, right, bottom]) => Math.min(left, top, 1 - right, 1 - bottom) < EDGE;
+
 /**
  * A rectangle over a picture.
  * @param {Sides} box In fractions of the picture.
@@ -49,13 +54,15 @@ export function placed(box, outer) {
  */
 export function rectangle(box, { label = "", kind = "mark", index = 0, content = [1, 1] } = {}) {
   const [x, y] = content;
+  /** @type {Sides} */
+  const sides = [box[0] * x, box[1] * y, box[2] * x, box[3] * y];
   const style = {
-    left: `${box[0] * x * 100}%`,
-    top: `${box[1] * y * 100}%`,
-    width: `${(box[2] - box[0]) * x * 100}%`,
-    height: `${(box[3] - box[1]) * y * 100}%`,
+    left: `${sides[0] * 100}%`,
+    top: `${sides[1] * 100}%`,
+    width: `${(sides[2] - sides[0]) * 100}%`,
+    height: `${(sides[3] - sides[1]) * 100}%`,
   };
-  return h("span", { class: `box box-${kind}${isWhole(box) ? " box-whole" : ""}`, style, dataset: { box: box.join(",") }, title: label || null, role: "img", "aria-label": label || `Rectangle ${index + 1}` });
+  return h("span", { class: `box box-${kind}${isWhole(box) ? " box-whole" : touchesEdge(sides) ? " box-edge" : ""}`, style, dataset: { box: box.join(",") }, title: label || null, role: "img", "aria-label": label || `Rectangle ${index + 1}` });
 }
 
 /**

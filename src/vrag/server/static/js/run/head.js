@@ -3,6 +3,7 @@
 import { chosenFact } from "../chosen-tray.js";
 import { h, iconButton, replace } from "../dom.js";
 import { count, when } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
 import { METHODS, OFFLINE } from "./wording.js";
@@ -42,7 +43,7 @@ export class Head {
     replace(
       this.more,
       attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(this.run, sha256), alt: `Picture ${index + 1} of the question` })))),
-      notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
+      notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text: rewriteForPage(text) })),
       h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact })), documents && chosenFact(documents)),
     );
   }

@@ -24,8 +24,8 @@
 /** @typedef {{type: "end", start: number, end: number, address: string}} End */
 /** @typedef {Leaf | Break | Run | Bracket | End} Token */
 
-/** What stands between dollars that belong to amounts: a figure, further words, and no sign of a formula. */
-const AMOUNT = /^\d[^\\^_=+<>{}]*\s[^\\^_=+<>{}]*$/;
+/** What stands between dollars that belong to amounts: a figure and no sign of a formula. It has further words, too. */
+const AMOUNT = /^\d[^\\^_=+<>{}]*$/;
 const PLAIN = /[^\n!$&*<[\\\]_`~]+/y;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 const SYMBOL = /[\p{P}\p{S}]/u;
@@ -189,9 +189,10 @@ class InlineReader {
     if (this.content[this.#at + 1] === "$") return this.#formula("$$", "$$");
     if (SPACE.test(characterAt(this.content, this.#at + 1))) return false;
     for (let end = this.#closing("$", this.#at + 1); end > 0; end = this.#closing("$", end + 1)) {
-      if (this.content[end - 1] === "\\" || this.content[end + 1] === "$") continue;
-      if (SPACE.test(this.content[end - 1]) || /\d/.test(this.content[end + 1] ?? "")) return false;
-      if (AMOUNT.test(this.content.slice(this.#at + 1, end))) return false;
+      if (isEscaped(this.content, end)) continue;
+      if (SPACE.test(this.content[end - 1]) || /[\d$]/.test(this.content[end + 1] ?? "")) return false;
+      const inside = this.content.slice(this.#at + 1, end);
+      if (AMOUNT.test(inside) && /\s/.test(inside)) return false;
       this.#leaf("math", end + 1 - this.#at);
       return true;
     }
@@ -475,6 +476,13 @@ function afterTitle(content, at) {
 function afterBlanks(content, at) {
   while (content[at] === " " || content[at] === "\n" || content[at] === "\t") at++;
   return at;
+}
+
+/** True if backslashes before a place escape what stands there. @param {string} content @param {number} at */
+function isEscaped(content, at) {
+  let start = at;
+  while (content[start - 1] === "\\") start--;
+  return (at - start) % 2 === 1;
 }
 
 /** @param {string} content @param {number} at @returns {string} A blank beyond its ends. */

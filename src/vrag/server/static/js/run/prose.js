@@ -180,7 +180,7 @@ class Builder {
 
   /** @param {readonly {text: string, at: number}[]} pieces */
   #formulaBlock(pieces) {
-    const block = h("div", { class: "prose-formula", dir: "ltr" });
+    const block = h("div", { class: "prose-formula", dir: "ltr", tabindex: "0" });
     const last = pieces[pieces.length - 1];
     this.#formula({ type: "math", text: pieces.map(({ text }) => text).join("").trimEnd(), start: pieces[0].at, end: last.at + last.text.length }, block);
     return block;

@@ -40,6 +40,8 @@ export class Thread {
   #current = null;
   /** When Escape was pressed last, in milliseconds. */
   #escaped = -TWICE;
+  /** How often a question was put into the box. */
+  #edits = 0;
   #near;
   #seen;
 
@@ -152,9 +154,8 @@ export class Thread {
   #remedies(run) {
     return {
       steps: this.how.offer.limits.steps,
-      again: (question) => this.how.box.fill(question),
       edit: (question, attached) => this.#edit(run, question, attached),
-      choose: (question) => { this.how.box.fill(question); this.how.box.choose(); },
+      choose: async (question, attached) => { if (await this.#edit(run, question, attached)) this.how.box.choose(); },
       more: (state, steps) => this.#askAgain(run, state, steps),
     };
   }
@@ -178,13 +179,19 @@ export class Thread {
     }
   }
 
-  /** Puts a question with its pictures into the box, to be changed and asked again. @param {Run} run @param {string} question @param {readonly string[]} attached */
+  /**
+   * Puts a question with its pictures into the box, in the place of what is there, to be changed and asked again.
+   * @param {Run} run @param {string} question @param {readonly string[]} attached
+   * @returns {Promise<boolean>} False if a picture did not come, or another question was put there meanwhile.
+   */
   async #edit(run, question, attached) {
-    this.how.box.fill(question);
-    await attempt(async () => {
-      const blobs = await Promise.all(attached.map((sha256) => getBlob(fileUrl(run.id, sha256))));
-      if (blobs.length > 0) this.how.box.attach(blobs.map((blob, index) => new File([blob], `picture-${index + 1}.jpg`, { type: "image/jpeg" })));
-    });
+    const number = ++this.#edits;
+    /** @type {readonly string[]} */
+    let urls = [];
+    const came = await attempt(async () => { urls = await picturesOf(run, attached); });
+    if (!came || number !== this.#edits) return false;
+    this.how.box.refill(question, urls);
+    return true;
   }
 
   /** Asks a question again as it was asked, with more steps. @param {Run} run @param {State} state @param {number} steps */
@@ -193,7 +200,7 @@ export class Thread {
     const choices = { ...selectOptions(offer, followUpOptions(offer, run, storedOptions())), max_steps: steps };
     const { environment } = state.started.settings;
     await attempt(async () => {
-      const images = await Promise.all((state.started.attached ?? []).map((/** @type {string} */ sha256) => getBlob(fileUrl(run.id, sha256)).then(dataUrl)));
+      const images = await picturesOf(run, state.started.attached ?? []);
       const body = request(run.question, choices, { session: run.session, images });
       asked(await post("/runs", environment?.documents ? { ...body, documents: environment.documents } : body));
     });
@@ -262,3 +269,6 @@ export class Thread {
     if (text) this.hinted = setTimeout(() => this.#tellHint(""), TWICE);
   }
 }
+
+/** The pictures of a question as data URLs. @param {Run} run @param {readonly string[]} attached */
+const picturesOf = (run, attached) => Promise.all(attached.map((sha256) => getBlob(fileUrl(run.id, sha256)).then(dataUrl)));

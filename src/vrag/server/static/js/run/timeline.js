@@ -2,6 +2,7 @@
 
 import { h, icon, replace } from "../dom.js";
 import { amount, money, seconds } from "../format.js";
+import { rewriteForPage } from "../messages.js";
 import { entryElement, folded, markShown } from "./entries.js";
 import { plainText } from "./prose.js";
 import { titleOf } from "./run-state.js";
@@ -202,7 +203,7 @@ const OUTLINES = {
   refused: (one) => `not carried out: ${one.reason}`,
   doubted: (one) => plainText(one.text),
   answer: (one) => plainText(one.text ?? ""),
-  failure: (one) => one.message,
+  failure: (one) => rewriteForPage(one.message),
 };
 
 /** The model's own words; what it wrote after its action was dropped. @param {any} call */

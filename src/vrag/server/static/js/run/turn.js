@@ -7,6 +7,7 @@
 
 import { del, follow, get, Problem } from "../api.js";
 import { announce, h, toast } from "../dom.js";
+import { rewriteForPage } from "../messages.js";
 import { runHash } from "../router.js";
 import { AnswerView, endingOf, isOffline, openCitation } from "./answer.js";
 import { checkedText, cited } from "./citations.js";
@@ -353,5 +354,5 @@ function say(before, state) {
 function endText(state) {
   const { name, said } = endingOf(state);
   const text = state.answer?.text;
-  return text ? `${name}: ${isOffline(state) ? text : plainText(text)}` : `${name}. ${state.failure?.message ?? said}`;
+  return text ? `${name}: ${isOffline(state) ? text : plainText(text)}` : `${name}. ${state.failure ? rewriteForPage(state.failure.message) : said}`;
 }

@@ -2,6 +2,7 @@
 
 import { postLines } from "../api.js";
 import { announce, h, icon, replace } from "../dom.js";
+import { rewriteForPage } from "../messages.js";
 
 /**
  * @typedef {{name: string, title: string, subject: string}} Planned
@@ -69,7 +70,7 @@ export class ModelTest {
     replace(this.#list, plan.map((check) => row(check, results.find((result) => result.name === check.name), check === next)));
     const last = results.at(-1);
     const title = plan.find((check) => check.name === last?.name)?.title;
-    if (last && !end) announce(`${title}: ${SIGNS[last.status][1]}. ${last.message} ${last.hint}`);
+    if (last && !end) announce(`${title}: ${SIGNS[last.status][1]}. ${rewriteForPage(`${last.message} ${last.hint}`)}`);
   }
 
   /** @param {string} text @param {string} kind */
@@ -100,6 +101,6 @@ function row({ name, title, subject }, result, current) {
     "li",
     { class: `check ${result?.status ?? (current ? "current" : "waiting")}`, dataset: { check: name, status: result?.status ?? "" } },
     current && !result ? h("span", { class: "spinner" }) : icon(sign),
-    h("div", { class: "grow" }, h("p", h("b", { text: title }), h("span", { class: "hidden-text", text: `: ${word}` }), h("span", { class: "faint size-1", text: ` ${subject}` })), result && h("p", { class: "size-2", dir: "auto", text: result.message }), result?.hint && h("p", { class: "check-hint size-2", dir: "auto", text: result.hint })),
+    h("div", { class: "grow" }, h("p", h("b", { text: title }), h("span", { class: "hidden-text", text: `: ${word}` }), h("span", { class: "faint size-1", text: ` ${subject}` })), result && h("p", { class: "size-2", dir: "auto", text: rewriteForPage(result.message) }), result?.hint && h("p", { class: "check-hint size-2", dir: "auto", text: rewriteForPage(result.hint) })),
   );
 }
