@@ -24,6 +24,8 @@ class JsonServer:
         self.routes, self.key = dict(routes), key
         self.asked: list[str] = []
         """Method and path of every request."""
+        self.refused: dict[str, int] = {}
+        """Statuses by the start of method and path; what is not answered as its route says."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -54,6 +56,10 @@ def _handler(server: JsonServer) -> type[BaseHTTPRequestHandler]:
         def _answer(self, method: str, sent: object) -> None:
             place = f"{method} {self.path}"
             server.asked.append(place)
+            for start, status in server.refused.items():
+                if place.startswith(start):
+                    self._send(status, {"error": {"message": "refused"}})
+                    return
             answer = server.routes.get(place)
             body = answer(sent) if callable(answer) else answer
             if server.key is not None and self.headers.get("Authorization") != f"Bearer {server.key}":

@@ -26,6 +26,7 @@ from model_servers import (
     vllm,
     vllm_adapter,
 )
+from pydantic import SecretStr
 from rich.console import Console
 
 from vrag.agent.events import ImageShown, RunStarted
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.policy import Delta, Message
     from vrag.agent.policy import Reply as ModelReply
+    from vrag.settings import Settings
 
 UNKNOWN = "somebody/their-eyes"
 
@@ -538,6 +540,163 @@ class TestReports:
             server.routes.update(vllm(BASE, VRAG))
             assert open_family(settings).profile.name == "vrag-rl"
         assert open_family(settings).profile.name == "vrag-rl"
+
+    REPORTS = (
+        (vllm(BASE, VRAG), "GET /v1/"),
+        (sglang(BASE, VRAG, "qwen2_5_vl"), "GET /model_info"),
+        (ollama({BASE: ("qwen25vl", True)}, label="Qwen2.5 VL 7B VRAG"), "POST /api/show"),
+        (lm_studio_loaded(BASE, "mradermacher/qwen2.5-vl-7b-vrag", "qwen2vl"), "GET /api/v1"),
+    )
+    """Servers whose weights are others than the name says, and the request that they answer it to."""
+
+    @pytest.mark.parametrize(("routes", "place"), REPORTS)
+    @pytest.mark.parametrize("status", [401, 403, 429, 503])
+    def test_a_request_that_is_refused_takes_nothing_back(
+        self, monkeypatch: pytest.MonkeyPatch, routes: Routes, place: str, status: int
+    ) -> None:
+        self.without_waiting(monkeypatch)
+        with JsonServer(routes) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            first = open_family(settings)
+            server.refused[place] = status
+            assert open_family(settings) == open_family(settings) == first
+            server.refused.clear()
+            server.routes.update(vllm(BASE, "Qwen/Qwen3-VL-8B-Instruct"))
+            assert open_family(settings).profile.name == "qwen3-vl"
+        assert (first.profile.name, first.source) == ("vrag-rl", FamilySource.SERVER)
+
+    def test_a_list_that_is_gone_takes_nothing_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.without_waiting(monkeypatch)
+        with JsonServer(vllm(BASE, VRAG)) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            first = open_family(settings)
+            server.routes.clear()
+            assert open_family(settings) == open_family(settings) == first
+        assert first.source is FamilySource.SERVER
+
+    @staticmethod
+    def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is kept for a time: each time the server is asked again."""
+        monkeypatch.setattr(families, "KEPT_SECONDS", 0.0)
+        monkeypatch.setattr(families, "RETRY_SECONDS", 0.0)
+
+    @pytest.mark.parametrize("status", [401, 429, 503])
+    def test_a_report_that_left_the_name_in_doubt_stands_too(
+        self, monkeypatch: pytest.MonkeyPatch, status: int
+    ) -> None:
+        """Else the name would decide, without a notice, over weights that were reported."""
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        self.without_waiting(monkeypatch)
+        with JsonServer(vllm(BASE, "/models/qwen2.5-vl-7b-ui-grounding")) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            server.refused["GET /v1/models"] = status
+            assert open_family(settings).source is FamilySource.NAME
+            server.refused.clear()
+            assert open_family(settings).source is FamilySource.NOTHING
+            server.refused["GET /v1/models"] = status
+            for _ in range(2):
+                family = open_family(settings)
+                assert family.source is FamilySource.NOTHING
+                assert "/models/qwen2.5-vl-7b-ui-grounding, suggests qwen2.5-vl" in family.notice
+
+    def test_a_measurement_stands_while_requests_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.without_waiting(monkeypatch)
+        with ChatServer(Seeing(CONVENTIONS[1]), models=(UNKNOWN,), key="k") as server:
+            settings = load_settings(model=UNKNOWN, base_url=server.url, model_key="k").settings
+            first = open_family(settings)
+            refused = settings.model_copy(update={"model_key": SecretStr("wrong")})
+            assert open_family(refused) == first
+        assert first.source is FamilySource.MEASUREMENT
+
+    def test_another_key_is_tried_at_once_where_the_name_decided(self) -> None:
+        with JsonServer(vllm(BASE, VRAG), key="right") as server:
+            settings = load_settings(model=BASE, base_url=server.url, model_key="wrong").settings
+            assert open_family(settings).source is FamilySource.NAME
+            settings = settings.model_copy(update={"model_key": SecretStr("right")})
+            assert open_family(settings).profile.name == "vrag-rl"
+
+    def test_a_refusal_is_kept_for_a_shorter_time_than_a_report(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(families, "RETRY_SECONDS", 0.0)
+        with JsonServer(vllm(BASE, VRAG)) as server:
+            server.refused["GET /v1/models"] = 429
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            assert open_family(settings).source is FamilySource.NAME
+            server.refused.clear()
+            assert open_family(settings).profile.name == "vrag-rl"
+            assert open_family(settings).profile.name == "vrag-rl"
+            assert server.asked == ["GET /v1/models", "POST /api/show", "GET /v1/models"]
+
+    @pytest.mark.parametrize("model", [BASE, UNKNOWN])
+    def test_a_server_that_is_silent_is_asked_once_for_many_threads(
+        self, monkeypatch: pytest.MonkeyPatch, model: str
+    ) -> None:
+        threads = 6
+        start, asked = threading.Barrier(threads), list[str]()
+
+        async def ask(base_url: str, *_: object) -> None:
+            asked.append(base_url)
+
+        def open_at_once(settings: Settings) -> ModelFamily:
+            start.wait(30)
+            return open_family(settings)
+
+        monkeypatch.setattr("vrag.chat.identity.ask_identity", ask)
+        settings = load_settings(model=model, base_url="http://127.0.0.1:9/v1").settings
+        with ThreadPoolExecutor(threads) as pool:
+            found = [pool.submit(open_at_once, settings) for _ in range(threads)]
+            sources = {future.result(60).source for future in found}
+        assert asked == [settings.base_url]
+        assert sources == {FamilySource.NAME if model == BASE else FamilySource.NOTHING}
+
+    def test_a_server_that_falls_silent_is_not_asked_at_each_question(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(families, "KEPT_SECONDS", 0.0)
+        with JsonServer(vllm(BASE, VRAG)) as server:
+            settings = load_settings(model=BASE, base_url=server.url).settings
+            first = open_family(settings)
+            server.refused["GET /v1/models"] = 503
+            assert [open_family(settings) for _ in range(4)] == [first] * 4
+            assert len(server.asked) == 2
+
+    @pytest.mark.parametrize("weights", ["/models/my-ft", "/runs/my-ft/checkpoint-1200", "s3://bucket/eyes"])
+    def test_weights_of_which_nothing_is_known_get_a_notice(
+        self, weights: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with JsonServer(vllm(BASE, weights)) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.source) == ("qwen2.5-vl", FamilySource.NAME)
+        assert f"{BASE} has the weights {weights}" in family.notice
+        assert "VRAG_PROFILE" in family.notice
+        assert caplog.messages == [family.notice]
+
+    @pytest.mark.parametrize(
+        "weights",
+        [
+            BASE,
+            "/models/Qwen2.5-VL-7B-Instruct",
+            "/models/Qwen2.5-VL-7B-Instruct-AWQ",
+            "/opt/ml/model",
+            "/mnt/models/",
+            "/models/ggml-model-Q4_K_M.gguf",
+            f"/root/.ollama/models/blobs/sha256-{'0c351dd01ed8' * 5}",
+        ],
+    )
+    def test_the_usual_names_of_weights_get_none(
+        self, weights: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with JsonServer(vllm(BASE, weights)) as server:
+            family = family_at(server.url, BASE)
+        assert (family.profile.name, family.notice) == ("qwen2.5-vl", "")
+        assert not caplog.messages
+
+    def test_weights_that_read_text_only_are_blind_under_any_name(self) -> None:
+        with JsonServer(vllm(BASE, "/models/Qwen3-8B")) as server:
+            family = family_at(server.url, BASE)
+        assert family.source is FamilySource.NOTHING
+        assert family.notice.startswith("By its name, /models/Qwen3-8B reads text only: it cannot see pages.")
 
     def test_a_known_service_is_not_asked_about_a_name_that_decides(
         self, monkeypatch: pytest.MonkeyPatch

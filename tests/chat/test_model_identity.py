@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
+from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, sglang, vllm
 
 from vrag.chat.identity import ModelIdentity, ask_identity
 
@@ -105,13 +105,43 @@ def test_an_architecture_of_two_families_decides_none() -> None:
     ],
 )
 def test_a_server_that_says_nothing_of_use_is_no_error(routes: Routes) -> None:
-    assert told(routes, "it") == ModelIdentity()
+    assert told(routes, "it") == ModelIdentity(failed=not routes)
 
 
 def test_the_key_is_sent_and_a_refusal_is_no_error() -> None:
     routes = vllm("eyes", "Qwen/Qwen2.5-VL-7B-Instruct")
     assert told(routes, "eyes", "k", "k") == ModelIdentity("vLLM", weights="Qwen/Qwen2.5-VL-7B-Instruct")
-    assert told(routes, "eyes", "k") == ModelIdentity()
+    assert told(routes, "eyes", "k") == ModelIdentity(failed=True)
+
+
+@pytest.mark.parametrize(
+    ("routes", "model", "place"),
+    [
+        (sglang("eyes", "Qwen/Qwen3-VL-8B-Instruct", "qwen3_vl"), "eyes", "GET /model_info"),
+        (ollama({"eyes": ("qwen25vl", True)}), "eyes", "POST /api/show"),
+        (lm_studio({"eyes": ("qwen2_5_vl", "vlm")}), "eyes", "GET /api/v0"),
+        (llama_cpp("/m/eyes.gguf", vision=True), "/m/eyes.gguf", "GET /props"),
+        (vllm("eyes", "Qwen/Qwen3-VL-8B-Instruct"), "eyes", "GET /v1/models"),
+    ],
+)
+@pytest.mark.parametrize("status", [401, 403, 405, 408, 429])
+def test_a_request_that_is_refused_marks_the_identity(
+    routes: Routes, model: str, place: str, status: int
+) -> None:
+    with JsonServer(routes) as server:
+        complete = asyncio.run(ask_identity(server.url, model, None, 5))
+        server.refused[place] = status
+        refused = asyncio.run(ask_identity(server.url, model, None, 5))
+    assert complete is not None
+    assert refused is not None
+    assert (complete.failed, refused.failed) == (False, True)
+    assert (refused.architecture, refused.weights) == ("", "")
+
+
+def test_a_server_that_fails_at_the_list_gives_no_identity() -> None:
+    with JsonServer(vllm("eyes", "Qwen/Qwen3-VL-8B-Instruct")) as server:
+        server.refused["GET /v1/models"] = 503
+        assert asyncio.run(ask_identity(server.url, "eyes", None, 5)) is None
 
 
 def test_a_server_that_is_not_there_is_no_error() -> None:

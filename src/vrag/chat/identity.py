@@ -3,7 +3,8 @@
 The sources are `/v1/models` (vLLM names the weights in `root`, and the model of an adapter in `parent`;
 `owned_by` tells SGLang, llama.cpp, LM Studio and Ollama apart) and endpoints of the programs: SGLang's
 `/model_info`, Ollama's `/api/show`, LM Studio's `/api/v1/models` and `/api/v0/models`, llama.cpp's `/props`.
-All of them are optional: what a server does not say stays empty.
+All of them are optional: what a server does not say stays empty. A request that is refused, such as for its
+key or for too many requests, says nothing about the model: the identity is then marked as `failed`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -65,6 +66,8 @@ class ModelIdentity:
     """Name in the metadata of the weights' file, which a converter derived; empty if unknown."""
     parent: str = ""
     """Name or path of the weights that an adapter is loaded onto; empty for a whole model."""
+    failed: bool = False
+    """True if a request was refused: what is empty may have been said another time."""
 
     @property
     def family(self) -> str | None:
@@ -76,7 +79,9 @@ async def ask_identity(base_url: str, model: str, key: str | None, seconds: floa
     """Ask a server about a model; return None if it does not answer within `seconds`."""
     try:
         async with _client(base_url, key) as client, asyncio.timeout(seconds):
-            return await _identity(client, base_url, model)
+            requests = _Requests(client)
+            identity = await _identity(requests, base_url, model)
+            return replace(identity, failed=requests.failed)
     except (TimeoutError, httpx.HTTPError, OSError):
         return None
 
@@ -85,7 +90,7 @@ async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any],
     """Read the entries of `/v1/models`; empty if the server does not answer within `seconds`."""
     try:
         async with _client(base_url, None) as client, asyncio.timeout(seconds):
-            return tuple(_entries(await _json(client, "GET", f"{base_url}/models")))
+            return tuple(_entries(await _Requests(client).json("GET", f"{base_url}/models")))
     except (TimeoutError, httpx.HTTPError, OSError):
         return ()
 
@@ -97,20 +102,43 @@ def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
     return httpx.AsyncClient(headers=headers, verify=verify, trust_env=uses_proxy(base_url))
 
 
-async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity:
+@dataclass(slots=True)
+class _Requests:
+    """The requests about one model."""
+
+    client: httpx.AsyncClient
+    failed: bool = False
+    """True if one of them was refused."""
+
+    async def json(self, method: str, url: str, body: object = None) -> object:
+        """Return the JSON of an optional endpoint, which may be missing (404); None if there is none."""
+        status, data = await read_body(self.client, method, url, body)
+        self.failed = self.failed or status not in {HTTPStatus.OK, HTTPStatus.NOT_FOUND}
+        return _parse(status, data)
+
+    async def listing(self, base_url: str) -> object:
+        """Return the JSON of `/v1/models`.
+
+        Raises `httpx.ReadError` at a 5xx, such as of a proxy before a server that is starting.
+        """
+        status, data = await read_body(self.client, "GET", f"{base_url}/models")
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise httpx.ReadError(f"status {status}")
+        self.failed = status != HTTPStatus.OK
+        return _parse(status, data)
+
+
+async def _identity(requests: _Requests, base_url: str, model: str) -> ModelIdentity:
     """Ask as `ask_identity` does. Raises `httpx.HTTPError` or `OSError` if the server does not answer."""
-    status, data = await read_body(client, "GET", f"{base_url}/models")
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # such as a proxy before a server that is starting
-        raise httpx.ReadError(f"status {status}")
-    answer = _parse(status, data)
+    answer = await requests.listing(base_url)
     listed, origin = read_listed(answer, model) or _only_entry(answer), base_url.removesuffix("/v1")
     match str(listed.get("owned_by", "")):
         case "sglang":
-            reported = await _of_sglang(client, origin, model)
+            reported = await _of_sglang(requests, origin, model)
         case "organization_owner":
-            reported = await _of_lm_studio(client, origin, model)
+            reported = await _of_lm_studio(requests, origin, model)
         case "llamacpp":
-            reported = await _of_llama_cpp(client, origin)
+            reported = await _of_llama_cpp(requests, origin)
         case _ if isinstance(listed.get("architecture"), dict):
             takes = json_object(listed["architecture"]).get("input_modalities")
             sees = "image" in takes if isinstance(takes, list) else None
@@ -118,7 +146,7 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
         case "vllm":
             reported = None
         case _ if urlsplit(base_url).path == "/v1" and urlsplit(base_url).scheme == "http":
-            reported = _of_ollama(await _json(client, "POST", f"{origin}/api/show", {"model": model}))
+            reported = _of_ollama(await requests.json("POST", f"{origin}/api/show", {"model": model}))
         case _:
             reported = None
     return reported or _of_root(answer, listed, model)
@@ -152,16 +180,16 @@ def _of_root(answer: object, listed: Mapping[str, Any], model: str) -> ModelIden
     return ModelIdentity(program, weights="" if root == model else root, parent=parent)
 
 
-async def _of_llama_cpp(client: httpx.AsyncClient, origin: str) -> ModelIdentity:
-    props = json_object(await _json(client, "GET", f"{origin}/props"))
+async def _of_llama_cpp(requests: _Requests, origin: str) -> ModelIdentity:
+    props = json_object(await requests.json("GET", f"{origin}/props"))
     sees = _flag(json_object(props.get("modalities")).get("vision"))
     return ModelIdentity("llama.cpp", weights=_text(props.get("model_path")), sees=sees)
 
 
-async def _of_sglang(client: httpx.AsyncClient, origin: str, model: str) -> ModelIdentity | None:
+async def _of_sglang(requests: _Requests, origin: str, model: str) -> ModelIdentity | None:
     """Return what SGLang says of its model, whose `root` is the served name; None if it says nothing."""
     for path in ("model_info", "get_model_info"):  # the second is the older one
-        info = json_object(await _json(client, "GET", f"{origin}/{path}"))
+        info = json_object(await requests.json("GET", f"{origin}/{path}"))
         if weights := _text(info.get("model_path")):
             sees = _flag(info.get("has_image_understanding"))
             weights = "" if weights == model else weights
@@ -169,9 +197,9 @@ async def _of_sglang(client: httpx.AsyncClient, origin: str, model: str) -> Mode
     return None
 
 
-async def _of_lm_studio(client: httpx.AsyncClient, origin: str, model: str) -> ModelIdentity:
+async def _of_lm_studio(requests: _Requests, origin: str, model: str) -> ModelIdentity:
     """Return what LM Studio says of a model; a loaded one may have an identifier of the user."""
-    newer = json_object(await _json(client, "GET", f"{origin}/api/v1/models")).get("models")
+    newer = json_object(await requests.json("GET", f"{origin}/api/v1/models")).get("models")
     for entry in map(json_object, cast("list[object]", newer) if isinstance(newer, list) else []):
         key, instances = _text(entry.get("key")), entry.get("loaded_instances")
         loaded = cast("list[object]", instances) if isinstance(instances, list) else []
@@ -179,7 +207,7 @@ async def _of_lm_studio(client: httpx.AsyncClient, origin: str, model: str) -> M
             sees = _flag(json_object(entry.get("capabilities")).get("vision"))
             weights = "" if key == model else key
             return ModelIdentity("LM Studio", _text(entry.get("architecture")), weights, sees)
-    entry = read_listed(await _json(client, "GET", f"{origin}/api/v0/models"), model)
+    entry = read_listed(await requests.json("GET", f"{origin}/api/v0/models"), model)
     sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(entry.get("type")))
     return ModelIdentity("LM Studio", _text(entry.get("arch")), sees=sees)
 
@@ -202,11 +230,6 @@ def _text(value: object) -> str:
 
 def _flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
-
-
-async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:
-    """Return the JSON of a response; None if there is none."""
-    return _parse(*await read_body(client, method, url, body))
 
 
 def _parse(status: int, data: bytes) -> object:

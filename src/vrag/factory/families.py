@@ -6,19 +6,21 @@ part of the page without an error. A name is what somebody called a model: `vllm
 name, and nothing is guessed silently: if neither server nor name nor measurement decide, boxes are read in
 the default convention and the run carries a notice.
 
-Families are kept for some minutes in the process, measurements in the cache folder of the user.
+Families are kept for some minutes in the process, measurements in the cache folder of the user. A server that
+is silent or refuses a request is asked again after half a minute, and takes back nothing that it said before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
@@ -26,6 +28,7 @@ from vrag.factory.models import chat_options, open_chat, open_local_model
 from vrag.model_profiles import (
     PROFILES,
     ModelKind,
+    model_stem,
     profile_named,
     profile_of,
     published_profile,
@@ -48,7 +51,14 @@ IDENTITY_SECONDS = 5.0
 """Time limit for asking a server about a model."""
 KEPT_SECONDS = 300.0
 """Time after which a server is asked again: it may have been started again with other weights."""
+RETRY_SECONDS = 30.0
+"""Time after which a server is asked again that did not answer, or refused a request."""
 _CHOOSE = "it cannot see pages. Choose a vision-language model such as qwen3-vl."
+_UNNAMED_WEIGHTS = re.compile(
+    r"[-.\d]*|sha256[-:]?[0-9a-f]+|(?:ggml-)?model(?:[-.].*)?|data|mnt|opt|ml|app|srv|home|root|tmp|var|pvc|cache"
+    r"|volumes?|workspace|repository|checkpoints?|runs?|outputs?|llm|vlm"
+)
+"""Names of files and folders that say nothing of a model, beside those that `model_stem` leaves out."""
 _NOT_MEASURED = {
     None: "it has not been measured",
     True: "it has not been measured",
@@ -82,15 +92,43 @@ class ModelFamily:
     """Sentences about a family that is in doubt; empty otherwise."""
 
 
+class _Attempt(NamedTuple):
+    """What a family depends on where the server does not decide it."""
+
+    key: str | None
+    """Key for the server, which may refuse another one."""
+    probe: bool | None
+    unasked: bool
+    """True if nobody can be asked whether to measure."""
+    setting: bool | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Detected:
     """A family with what it was found with."""
 
     family: ModelFamily
-    attempt: tuple[object, ...]
-    """What else an undecided family depends on."""
-    time: float
+    attempt: _Attempt
+    identity: ModelIdentity
+    """The report that the family was found with."""
+    silent: bool
+    """True if the server did not answer."""
+    expires: float
     """Seconds of the monotonic clock."""
+
+    @property
+    def decided(self) -> bool:
+        """True if there is a source."""
+        return self.family.source is not FamilySource.NOTHING
+
+    def holds_for(self, attempt: _Attempt) -> bool:
+        """Return whether another attempt would find nothing else yet."""
+        if time.monotonic() >= self.expires:
+            return False
+        if not self.decided and not self.silent:  # the other attempt may measure it
+            return attempt == self.attempt
+        told = self.family.source in {FamilySource.SERVER, FamilySource.MEASUREMENT}
+        return told or attempt.key == self.attempt.key
 
 
 _detected: LRUCache[tuple[str, str], _Detected] = LRUCache(1024)
@@ -136,7 +174,7 @@ def open_family(
         return ModelFamily(known, FamilySource.NAME)
     request = _FamilyRequest(settings, settings.probe if probe is None else probe, confirm)
     family = request.detect()
-    if family.source is FamilySource.NOTHING and not quiet:
+    if family.notice and family.source is not FamilySource.MEASUREMENT and not quiet:
         log.warning("%s", family.notice)
     return family
 
@@ -153,8 +191,9 @@ def family_by_report(model: str, identity: ModelIdentity) -> ModelFamily | None:
     if identity.parent and profile_of(identity.weights) is None:  # an adapter is a fine-tune
         return None
     if decided and (architecture is None or _same_conventions(decided, architecture)):
-        by_name = not reported and architecture is None
-        return ModelFamily(decided, FamilySource.NAME if by_name else FamilySource.SERVER)
+        if reported or architecture:
+            return ModelFamily(decided, FamilySource.SERVER)
+        return ModelFamily(decided, FamilySource.NAME, _notice_of_weights(model, identity.weights, decided))
     if architecture and (name.family in {None, architecture.name} or (decided and not reported)):
         return ModelFamily(architecture, FamilySource.SERVER)
     return None
@@ -165,6 +204,21 @@ def _name_of_weights(model: str, identity: ModelIdentity) -> ModelName:
     weights = read_model_name(identity.weights)
     tells = weights.kind is not ModelKind.UNKNOWN or profile_of(identity.weights) is not None
     return weights if tells else read_model_name(model)
+
+
+def _notice_of_weights(model: str, weights: str, profile: Profile) -> str:
+    """Return the notice that a server's weights are not known to be what the model is called; or none.
+
+    Folders of containers and of checkpoints say nothing, and a name may be derived from that of the weights.
+    """
+    called, stem = model_stem(model), model_stem(f"-/{weights}")
+    if not weights or _UNNAMED_WEIGHTS.fullmatch(stem) or called in stem or stem in called:
+        return ""
+    return (
+        f"The server says that {model} has the weights {weights}, whose name does not tell their family. "
+        f"The model is taken for {profile.name} by its own name: if that is wrong, crops and evidence "
+        "show the wrong place. Set VRAG_PROFILE to the family of the weights."
+    )
 
 
 def _same_conventions(first: Profile, second: Profile) -> bool:
@@ -184,33 +238,49 @@ class _FamilyRequest:
     def detect(self) -> ModelFamily:
         """Return the family, kept in the process for some minutes."""
         from vrag.chat.http_clients import base_of
-        from vrag.chat.identity import ModelIdentity, ask_identity
 
         settings = self.settings
         if not settings.base_url:
             name = read_model_name(settings.model)
             return _undecided(settings, name, "no server is set that could be asked")
         subject = base_of(settings.base_url), settings.model
-        attempt = (self.probe, self.confirm is None, settings.probe, settings.key("model_key"))
+        attempt = _Attempt(settings.key("model_key"), self.probe, self.confirm is None, settings.probe)
         with _registry:
             lock = _locks.setdefault(subject, threading.Lock())
         with lock:
             with _registry:
                 kept = _detected.get(subject)
-            decided = kept is not None and kept.family.source is not FamilySource.NOTHING
-            if kept and (decided or kept.attempt == attempt) and time.monotonic() - kept.time < KEPT_SECONDS:
-                return kept.family
-            question = ask_identity(subject[0], settings.model, settings.key("model_key"), IDENTITY_SECONDS)
-            report = _run(question)
-            if kept and decided and report is None:  # its earlier report stands
-                return kept.family
-            identity = report or ModelIdentity()
-            family = family_by_report(settings.model, identity)
-            family = family or self._without_report(identity, silent=report is None)
-            if report is not None:
+            if kept is None or not kept.holds_for(attempt):
+                kept = self._ask(subject[0], attempt, kept)
                 with _registry:
-                    _detected[subject] = _Detected(family, attempt, time.monotonic())
-            return family
+                    _detected[subject] = kept
+            return kept.family
+
+    def _ask(self, address: str, attempt: _Attempt, kept: _Detected | None) -> _Detected:
+        """Ask the server; what was found before stands where it is silent or refuses a request."""
+        from vrag.chat.identity import ModelIdentity, ask_identity
+
+        model = self.settings.model
+        report = _run(ask_identity(address, model, attempt.key, IDENTITY_SECONDS))
+        silent, identity = report is None, report or ModelIdentity(failed=True)
+        family = family_by_report(model, identity)
+        told = family is not None and family.source is FamilySource.SERVER
+        if identity.failed and kept and not (told and kept.identity.failed):
+            if kept.decided:
+                return replace(kept, attempt=attempt, expires=time.monotonic() + RETRY_SECONDS)
+            if not kept.identity.failed:
+                identity = kept.identity
+                family = family_by_report(model, identity)
+        family = family or self._without_report(identity, silent=silent)
+        measured = family.source is FamilySource.NOTHING and self._may_measure and not silent
+        retry = (report is None or report.failed) and not measured  # questions are not sent that often
+        seconds = RETRY_SECONDS if retry else KEPT_SECONDS
+        return _Detected(family, attempt, identity, silent, time.monotonic() + seconds)
+
+    @property
+    def _may_measure(self) -> bool:
+        """True if the model may be sent test questions."""
+        return bool(self.probe or (self.probe is None and self.confirm))
 
     def _without_report(self, identity: ModelIdentity, *, silent: bool) -> ModelFamily:
         """Return the family where neither name nor server decide; `silent` if it did not answer."""
