@@ -127,8 +127,8 @@ class _Detected:
             return False
         if not self.decided and not self.silent:  # the other attempt may measure it
             return attempt == self.attempt
-        told = self.family.source in {FamilySource.SERVER, FamilySource.MEASUREMENT}
-        return told or attempt.key == self.attempt.key
+        by_weights = self.family.source in {FamilySource.SERVER, FamilySource.MEASUREMENT}
+        return by_weights or attempt.key == self.attempt.key
 
 
 _detected: LRUCache[tuple[str, str], _Detected] = LRUCache(1024)
@@ -264,8 +264,8 @@ class _FamilyRequest:
         report = _run(ask_identity(address, model, attempt.key, IDENTITY_SECONDS))
         silent, identity = report is None, report or ModelIdentity(failed=True)
         family = family_by_report(model, identity)
-        told = family is not None and family.source is FamilySource.SERVER
-        if identity.failed and kept and not (told and kept.identity.failed):
+        by_server = family is not None and family.source is FamilySource.SERVER
+        if identity.failed and kept and not (by_server and kept.identity.failed):
             if kept.decided:
                 return replace(kept, attempt=attempt, expires=time.monotonic() + RETRY_SECONDS)
             if not kept.identity.failed:
