@@ -174,7 +174,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     for notice in started.notices:
         echo(("Note: ", "yellow"), plain(notice))
     for unsupported in run.unsupported:
-        echo(("Left out: ", "yellow"), plain(unsupported))
+        echo(("Not used: ", "yellow"), plain(unsupported))
     folder = relative_path(stored.directory / "files")
     files = f" · pictures in {folder}" if run.usage.visual_tokens else ""
     echo((f"{_cost(stored)} · run {stored.id}{files}", "dim"))

@@ -122,7 +122,7 @@ export class AnswerView {
     return [
       text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), "Found on the page, without a model. Look whether it answers the question."),
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
-      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out of the evidence" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
+      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Not used" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
   }
 
