@@ -692,11 +692,12 @@ class TestReports:
         assert (family.profile.name, family.notice) == ("qwen2.5-vl", "")
         assert not caplog.messages
 
-    def test_weights_that_read_text_only_are_blind_under_any_name(self) -> None:
-        with JsonServer(vllm(BASE, "/models/Qwen3-8B")) as server:
+    @pytest.mark.parametrize("weights", ["/models/Qwen3-8B", "/models/llama3.1-8b"])
+    def test_weights_that_read_text_only_are_blind_under_any_name(self, weights: str) -> None:
+        with JsonServer(vllm(BASE, weights)) as server:
             family = family_at(server.url, BASE)
         assert family.source is FamilySource.NOTHING
-        assert family.notice.startswith("By its name, /models/Qwen3-8B reads text only: it cannot see pages.")
+        assert family.notice.startswith(f"By its name, {weights} reads text only: it cannot see pages.")
 
     def test_a_known_service_is_not_asked_about_a_name_that_decides(
         self, monkeypatch: pytest.MonkeyPatch

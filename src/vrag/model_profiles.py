@@ -87,7 +87,7 @@ _UNDOCUMENTED = (
 _TEXT = (
     rf"qwen{_SEP}(?:1[.]5|2[._p]?5|2|3)(?:-(?:coder|math|next|max))*"
     r"|qwq|gpt-oss|gpt-3[.]5-turbo|deepseek-(?:r1|v3)(?:[.]\d)?(?:-distill)?"
-    r"|(?:meta-)?llama-?(?:2|3|3[.][13])|glm-4[.][567](?:-air)?|gemma-?2|mistral|mixtral|kimi-k2"
+    r"|(?:meta-)?llama-?(?:3[.][13]|2|3)|glm-4[.][567](?:-air)?|gemma-?2|mistral|mixtral|kimi-k2"
 )
 """Words of families that read text only. Hosted names without a version (`qwen-plus`) move: left out."""
 

@@ -323,6 +323,11 @@ def slow_down(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> threading.Even
 
 
 class TestGrowth:
+    @pytest.fixture(autouse=True)
+    def unhurried(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have queries wait for a newer version, however busy the machine is; `slow_down` ends that."""
+        monkeypatch.setattr(Engine, "BLINK", 120.0)
+
     def test_sees_what_is_added_and_removed(self, collection: Collection) -> None:
         engine = Engine(Collection.open(collection.directory), WordEmbedder())
         put(collection, 1, "apple")

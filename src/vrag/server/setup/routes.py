@@ -154,8 +154,8 @@ class SetupService:
             except Exception:
                 log.exception("The test of a model failed.")
             finally:
+                loop.call_soon_threadsafe(self.tests.pop, stop)  # before the client is told the end
                 loop.call_soon_threadsafe(results.put_nowait, None)
-                loop.call_soon_threadsafe(self.tests.pop, stop)
 
         self.tests[stop] = client
         self.threads.run(work)
