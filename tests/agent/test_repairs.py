@@ -416,6 +416,24 @@ def test_events_name_nodes_in_the_words_of_the_model() -> None:
     assert (end_of(events).text, end_of(events).unsupported) == ("It rose.", ())
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "cited"),
+    [
+        ("It rose. [fares_2024]", "It rose.", "fares_2024"),
+        ("According to [9], it rose.", "According to …, it rose.", "9"),
+        ("The key is unique, see [user_id].", "The key is unique, see [user_id].", None),
+        ("The column is called [order_id].", "The column is called [order_id].", None),
+    ],
+)
+def test_only_an_id_that_stands_nowhere_is_a_citation_of_nothing(
+    text: str, answer: str, cited: str | None
+) -> None:
+    asked = searches("a", "which user_id")
+    events, _ = events_of(METHOD, asked, memorizes(note("Text 1", 0)), answers("a", text=text))
+    unsupported = () if cited is None else (f"The answer cites [{cited}], which was not shown.",)
+    assert (end_of(events).text, end_of(events).unsupported) == (answer, unsupported)
+
+
 def record(store: RunStore, method: Vimrag, *replies: str) -> StoredRun:
     agent = Agent(ScriptedPolicy(replies), environment(), method)
     with store.record() as recording:

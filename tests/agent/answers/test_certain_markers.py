@@ -15,6 +15,10 @@ _PIECES = (
         "[9]",
         "[node_a]",
         "[node_b]",
+        "[ids_7]",
+        "(ids_7)",
+        "[8]",
+        "See ",
         "[7, 8]",
         "[0, 5]",
         "[1](http://a.b/c)",
@@ -49,7 +53,14 @@ _PIECES = (
     " " * 41,
 )
 _TEXTS = st.lists(st.sampled_from(_PIECES), max_size=14).map("".join)
-_KNOWN = {"1": "a.pdf, page 1", "2": "b.pdf, page 2", "3": "c", "Text 1": "d.txt", "node_a": "node_a"}
+_KNOWN = {
+    "ids_7": "",
+    "1": "a.pdf, page 1",
+    "2": "b.pdf, page 2",
+    "3": "c",
+    "Text 1": "d.txt",
+    "node_a": "node_a",
+}
 
 
 def describe(reference: str) -> str | None:
@@ -59,6 +70,10 @@ def describe(reference: str) -> str | None:
 @given(_TEXTS, st.data())
 @example("It rose [1]. Then", None)
 @example("It rose\n[1]\n\nSources:\n[1] first", None)
+@example("[8] So\n- [9] So", None)
+@example("[8] So\n- [1] So", None)
+@example("So\n[1, 3]\n[8] So[1] first", None)
+@example("So. [ids_7] So [ids_7], [8]", None)
 @example("[1] says it rose\n\n[^1]: note", None)
 def test_what_is_certain_is_the_beginning_of_the_answer_without_markers(
     text: str, data: st.DataObject | None
@@ -103,6 +118,9 @@ def test_what_is_certain_only_grows(text: str) -> None:
         ("It rose.\n\nSources:\n[1] fares", "It rose."),
         ("It rose.\n\nSource data is", "It rose.\n\nSource data is"),
         ("[1]", ""),
+        ("[9] It rose", ""),
+        ("It rose.\n[9] It fell.\nIt", "It rose."),
+        ("[1] It rose.\n[9] It fell", "It rose.\nIt fell"),
     ],
 )
 def test_text_is_held_back_only_where_it_may_still_change(begun: str, certain: str) -> None:

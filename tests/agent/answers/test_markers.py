@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.answers.markers import MAX_MARKER_NUMBERS, take_markers
+from vrag.agent.answers.markers import MAX_MARKER_NUMBERS, NODE_ID, take_markers
 
 SHOWN = "1", "2", "3", "Image 1", "Image 2", "Text 1", "Picture 2"
 
@@ -14,6 +14,15 @@ SHOWN = "1", "2", "3", "Image 1", "Image 2", "Text 1", "Picture 2"
 def read(answer: str, *known: str) -> tuple[str, list[tuple[int, tuple[str, ...]]]]:
     names = {*SHOWN, *known}
     taken = take_markers(answer, lambda name: f"<{name}>" if name in names else None)
+    return taken.text, [(marker.at, marker.references) for marker in taken.markers]
+
+
+def read_with_ids(answer: str) -> tuple[str, list[tuple[int, tuple[str, ...]]]]:
+    """Read an answer whose evidence has ids."""
+    taken = take_markers(
+        answer,
+        lambda name: f"<{name}>" if name in {*SHOWN, "fares"} else "" if NODE_ID.fullmatch(name) else None,
+    )
     return taken.text, [(marker.at, marker.references) for marker in taken.markers]
 
 
@@ -79,6 +88,67 @@ def test_a_bracket_that_belongs_to_the_answer_stays(answer: str) -> None:
     assert read(answer) == (answer, [])
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The column is called [user_id], and it is unique.",
+        "The column is called [user_id].",
+        "The primary key is [order_id]. It is unique.",
+        "SELECT [first_name], [last_name] FROM t.",
+        "SELECT [first_name] FROM [dbo_users] WHERE [user_id] = 7",
+        "SELECT * FROM t ORDER BY [created_at].",
+        "SELECT [a_b]\nFROM [c_d]\nWHERE [e_f] IS NULL",
+        "The options are [dry_run], [no_cache].",
+        "Use the options [dry_run] and [no_cache].",
+        "Call it with the flag (no_cache).",
+        "Run it once. (no_cache) is the default.",
+        "It is an int (user_id, order_id).",
+        "There are two keys. [user_id], [order_id] make the row unique.",
+        "There are two keys. [user_id] is the first.",
+        "- [user_id]: the user\n- [order_id]: the order",
+        "Sort the rows by [created_at].",
+        "The value in [5] is 3.",
+        "The element at [5] is 3.",
+        "The value at index [5] is 3.",
+        "The keys are [7], [8], [9].",
+        "[5] is a list of one number.",
+        "[5], [6] are lists.",
+        "[5] + [6] = [5, 6]",
+        "- [5] apples\n- [4] pears",
+        "- [5] Apples\n- [4] Pears",
+        "[5] Apples\nThey are red.\n\n[4] Pears",
+        "1. [5] Apples\n2. [4] Pears",
+        "[5] apples",
+        "x ∈ [7, 9].",
+        "The values lie within [7, 9].",
+        "The rates [6, 12].",
+    ],
+)
+def test_words_and_values_in_brackets_that_may_be_of_the_answer_stay(answer: str) -> None:
+    assert read(answer) == (answer, [])
+    assert read_with_ids(answer) == (answer, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "markers"),
+    [
+        ("It rose. [fares_2024]", "It rose.", [(8, ("fares_2024",))]),
+        ("It rose. [fares_2024] It fell.", "It rose. It fell.", [(8, ("fares_2024",))]),
+        ("It rose. [fares_2024][fares_2025]", "It rose.", [(8, ("fares_2024", "fares_2025"))]),
+        ("See [fares_2024].", "See ….", [(5, ("fares_2024",))]),
+        ("According to [node fares_2024], it rose.", "According to …, it rose.", [(14, ("fares_2024",))]),
+        ("It rose [1], [fares_2024].", "It rose.", [(7, ("1", "fares_2024"))]),
+        ("It rose [fares; fares_2024] fast.", "It rose fast.", [(7, ("fares", "fares_2024"))]),
+        ("It rose [1] (fares_2024).", "It rose (fares_2024).", [(7, ("1",))]),
+        ("According to [9], it rose.", "According to …, it rose.", [(14, ("9",))]),
+    ],
+)
+def test_an_id_that_names_nothing_is_a_marker_where_evidence_has_ids_and_something_is_cited(
+    answer: str, text: str, markers: list[tuple[int, tuple[str, ...]]]
+) -> None:
+    assert read_with_ids(answer) == (text, markers)
+
+
 def test_names_are_markers_where_they_can_be_cited() -> None:
     assert read("It rose [fares; winter] and [sic] fell.", "fares", "winter") == (
         "It rose and [sic] fell.",
@@ -113,8 +183,13 @@ def test_a_marker_that_is_a_word_becomes_the_name_of_what_it_cites(
         ("See [1] and [9] too.", "See <1> too.", [(7, ("1",)), (7, ("9",))]),
         ("It fell [1]. See [9] too.", "It fell. See … too.", [(7, ("1",)), (14, ("9",))]),
         ("It rose [7, 8].", "It rose.", [(7, ("7", "8"))]),
-        ("It rose [fares_2024].", "It rose.", [(7, ("fares_2024",))]),
-        ("It rose [1; fares_2024] fast.", "It rose fast.", [(7, ("1", "fares_2024"))]),
+        ("As shown in [9], it rose.", "As shown in …, it rose.", [(13, ("9",))]),
+        ("In [9], it rose.", "In …, it rose.", [(4, ("9",))]),
+        ("The table in [9] lists it.", "The table in … lists it.", [(14, ("9",))]),
+        ("The fares in [Image 9] rose.", "The fares in … rose.", [(14, ("Image 9",))]),
+        ("[1] It rose.\n[9] It fell.", "It rose.\nIt fell.", [(0, ("1",)), (9, ("9",))]),
+        ("[[9]] It rose.", "It rose.", [(0, ("9",))]),
+        ("It rose 5% [9].", "It rose 5%.", [(10, ("9",))]),
         ("根据[9]，涨了。", "根据…，涨了。", [(3, ("9",))]),
     ],
 )
@@ -152,7 +227,23 @@ def test_nodes_are_named_in_several_ways() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
-    ["[ ", " ", "x [1] ", "[", "((", "[1", "$ a ", "`a", "\\[", "【", "\n", "[^1]: x\n", "[ ^"],
+    [
+        "[ ",
+        " ",
+        "x [1] ",
+        "\n[9] So",
+        "[9] ",
+        "[",
+        "((",
+        "[1",
+        "$ a ",
+        "`a",
+        "\\[",
+        "【",
+        "\n",
+        "[^1]: x\n",
+        "[ ^",
+    ],
 )
 def test_long_answers_that_repeat_a_piece_are_read(piece: str) -> None:
     """The time is linear: with a quadratic expression, this test does not end."""

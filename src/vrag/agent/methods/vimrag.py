@@ -16,6 +16,7 @@ from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import ActionRejected, Answer, Select, Turn, UseTool
+from vrag.agent.answers.markers import NODE_ID
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
@@ -272,6 +273,19 @@ class VimragEpisode(Episode):
             if found := [candidate for known, candidate in results if known.casefold() == label.strip()]:
                 return found
         return None
+
+    def _describe(self, reference: str) -> str | None:
+        """Return the words for a marker; empty for an id that names no node and stands in no text."""
+        words = super(VimragEpisode, self)._describe(reference)
+        if words is None and NODE_ID.fullmatch(reference) and not self._is_in_text(reference):
+            return ""
+        return words
+
+    def _is_in_text(self, word: str) -> bool:
+        """Return whether a word stands in the question, a query, a summary or a text that is shown."""
+        nodes = (node for node in self.graph.nodes if node.kind is not NodeKind.ANSWER)
+        texts = (text for node in nodes for text in (node.query, node.summary or ""))
+        return any(word.casefold() in text.casefold() for text in (*texts, *self.results.texts.values()))
 
     def _results_of(self, node: str) -> list[tuple[str, EvidenceCandidate]]:
         """Return what a node found, by labels; of a completed node what was useful."""
