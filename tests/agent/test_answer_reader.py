@@ -234,3 +234,10 @@ def test_a_custom_action_before_the_answer_is_the_action() -> None:
     reader = AnswerReader(names=frozenset({"lookup"}))
     assert read_in_pieces(reader, "<lookup>a</lookup><answer>84</answer>", [1]) == ""
     assert parse("<lookup>a</lookup><answer>84</answer>", frozenset({"lookup"})).executed.endswith("lookup>")
+
+
+@pytest.mark.parametrize(("answer", "read"), [("<ul>", "<ul>"), ("<lookup></lookup>", "")])
+def test_tags_alone_are_given_out_once_the_answer_ends(answer: str, read: str) -> None:
+    reader = AnswerReader()
+    assert reader.add(f"<think>t</think><answer>{answer}") == ""
+    assert reader.add("</answer>") == read

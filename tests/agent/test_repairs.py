@@ -338,6 +338,100 @@ def test_what_a_plain_text_answers(said: str, answer: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "We use AdamW with a learning rate of 0.001.",
+        "We use AdamW.",
+        "We find that the ferry carried 48,200 passengers.",
+        "We examine two models, a small one and a large one.",
+        "We call this the residual connection.",
+        "I use the table on page 3: 48,200.",
+        "We can use at most 5 kg.",
+        "Let us look at Table 2: the total is 48,200.",
+        "Let me look at the table. The total is 48,200.",
+        "I will use the table on page 3: 48,200.",
+        "We should use 5 kg.",
+        "First we check the engine, then the brakes.",
+        "Let's call it twelve crowns, since the fare is rounded.",
+    ],
+)
+def test_prose_in_the_first_person_is_an_answer(said: str) -> None:
+    assert plain_answer(said) == said
+    for reply in (said, f"<think>x</think>{said}"):
+        assert read_tags(reply, last=True).action == Answer(said)
+        assert read_call(reply, KNOWN, last=True).action == AnswerNode(("a",), said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I need to search for the price.",
+        "I will look at page 3.",
+        "Let me zoom in on image 2",
+        "I should check the report of 2023.",
+        "Now I'll search for the fares.",
+        "Let me search for the fares. I need to find the price.",
+        "Okay, so we have to find the table first.",
+        "I'm going to search for it.",
+    ],
+)
+def test_a_text_that_only_says_what_the_model_means_to_do_is_no_answer(said: str) -> None:
+    assert plain_answer(said) is None
+    assert isinstance(read_tags(f"<think>x</think>{said}", last=True).action, Invalid)
+    assert isinstance(read_call(f"<think>x</think>{said}", KNOWN, last=True).action, Invalid)
+
+
+ADD_SEARCH = """<tool_call>{"name": "add_search_node", "arguments": {"id": "b", "parent_ids": ["root"], "query": "q"}}</tool_call>"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The answer is 48.", "48"),
+        ("The final answer is **48.5 kg**.", "48.5 kg"),
+        ("So, the answer is no. I will check it.", "no"),
+        ("The table lists it. Thus the answer is Mr. Hill.", "Mr. Hill"),
+        ("The answer is 48", "48"),
+        ("The answer is not answerable.", "not answerable"),
+        ("The answer is not on this page.", None),
+        ("The answer is probably on page 3.", None),
+        ("The answer is in the next table.", None),
+        ("If the answer is 48, the fare is right.", None),
+    ],
+)
+def test_an_answer_that_a_sentence_states_beside_an_action_counts_in_the_last_reply(
+    said: str, answer: str | None
+) -> None:
+    tags, call = f"{said}<search>q</search>", f"{said}{ADD_SEARCH}"
+    search, node = Search("q"), SearchNode("b", ("root",), "q")
+    assert read_tags(tags, last=True).action == (search if answer is None else Answer(answer))
+    assert read_call(call, KNOWN, last=True).action == (
+        node if answer is None else AnswerNode(("a",), answer)
+    )
+    assert read_tags(tags).action == search
+    assert read_call(call, KNOWN).action == node
+
+
+@pytest.mark.parametrize("answer", ["<ul>", "<video>", "<br/>", "</table>", "<ul> <li>", "<my-element>"])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_tag_that_is_the_answer_stands(answer: str, last: bool) -> None:
+    assert parse(f"<answer>{answer}</answer>").action == Answer(answer)
+    assert read_tags(f"<answer>{answer}</answer>", OTHERS, last=last).action == Answer(answer)
+    call = {"name": "add_answer_node", "arguments": {"parent_ids": ["a"], "answer": answer}}
+    said = f"<tool_call>{json.dumps(call)}</tool_call>"
+    assert read_call(said, KNOWN, last=last).action == AnswerNode(("a",), answer)
+    assert read_call(f"<answer>{answer}</answer>", KNOWN, last=True).action == AnswerNode(("a",), answer)
+
+
+@pytest.mark.parametrize(
+    "answer", ["<lookup></lookup>", "<ul> </ul>", "<tool_call>", "<next_page>", "<parameter=q>"]
+)
+@pytest.mark.parametrize("last", [False, True])
+def test_an_empty_element_or_the_tag_of_an_action_is_no_answer(answer: str, last: bool) -> None:
+    assert isinstance(read_tags(f"<answer>{answer}</answer>", OTHERS, last=last).action, Invalid)
+
+
+@pytest.mark.parametrize(
     ("said", "action"),
     [
         ("<think>t</think><search>ferry", Search("ferry")),

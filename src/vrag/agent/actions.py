@@ -56,6 +56,28 @@ def is_only_tags(text: str) -> bool:
     return _TAGS_ALONE.fullmatch(text) is not None
 
 
+_TAG_NAME = re.compile(r"</?([a-z_][\w.-]{0,63})", re.IGNORECASE)
+_EMPTY_ELEMENT = re.compile(r"<([a-z_][\w.-]{0,63})\b[^<>]*>\s*</\1\s*>", re.IGNORECASE)
+_CALL_TAGS = frozenset({"tool_calls", "function", "parameter", "arg_key", "arg_value", "crop", "zoom"})
+
+
+def is_action_or_empty(text: str, names: frozenset[str] = frozenset()) -> bool:
+    """Return whether an answer is tags alone that answer nothing: of an action, or of an empty element.
+
+    Other tags may be what was asked for; `names` are the custom tools on offer.
+
+    >>> [is_action_or_empty(text) for text in ("<ul>", "<lookup></lookup>", "<tool_call>")]
+    [False, True, True]
+    """
+    if not is_only_tags(text):
+        return False
+    tags = {name.lower() for name in _TAG_NAME.findall(text)}
+    return _EMPTY_ELEMENT.search(text) is not None or not tags.isdisjoint(RESERVED | _CALL_TAGS | names)
+
+
+_NOTHING_BUT_TAGS = "the answer is empty: it holds nothing but tags"
+
+
 def _check_text(text: str, name: str) -> None:
     if not text.strip():
         raise ValueError(f"the {name} is empty")
@@ -102,15 +124,16 @@ class Crop:
 class Answer:
     """End the run.
 
-    Raises `ValueError` if the text is empty or only tags, is not stripped or contains a tag of the grammar.
+    Raises `ValueError` if the text is empty or only tags that answer nothing, is not stripped or contains a
+    tag of the grammar.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         _check_text(self.text, "answer")
-        if is_only_tags(self.text):
-            raise ValueError("the answer is empty: it holds nothing but tags")
+        if is_action_or_empty(self.text):
+            raise ValueError(_NOTHING_BUT_TAGS)
 
     @property
     def abstains(self) -> bool:
@@ -246,6 +269,8 @@ def parse(
     name, end = element.opening["name"].lower(), element.closing.end()
     body = reply[element.opening.end() : element.closing.start()].strip()
     action = absent(name, names, without) if name in without else _build_action(element.opening, body)
+    if isinstance(action, Answer) and is_action_or_empty(body, names):
+        action = Invalid(as_sentence(_NOTHING_BUT_TAGS))
     flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
     if not element.thoughts:
         flags.add(Flag.NO_THOUGHT)

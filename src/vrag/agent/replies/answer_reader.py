@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from vrag.agent.actions import TAG, is_only_tags, tag_pattern
+from vrag.agent.actions import TAG, is_action_or_empty, is_only_tags, tag_pattern
 from vrag.agent.replies.call_parser import PARENT_NAMES
 from vrag.agent.replies.reply_text import (
     ANSWER_LABEL,
@@ -149,9 +149,15 @@ class AnswerReader:
                 pass
         if len(answer) > MAX_ANSWER_CHARS:
             self._form = _Form.NONE
-        elif len(answer) > len(self._answer) and not (self._form is _Form.ELEMENT and is_only_tags(answer)):
+        elif len(answer) > len(self._answer) and not self._may_be_empty(answer):
             self._answer = answer
         return self._answer
+
+    def _may_be_empty(self, answer: str) -> bool:
+        """Return whether an answer is tags that may answer nothing."""
+        if self._form is not _Form.ELEMENT or not is_only_tags(answer):
+            return False
+        return not self.is_complete or is_action_or_empty(answer, self.names)
 
     def _find_start(self) -> None:
         """Read the tags as far as they have come, up to the one with which an answer or an action begins."""

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vrag.agent.actions import TAG, Turn, is_only_tags
+from vrag.agent.actions import TAG, Turn, is_action_or_empty
 from vrag.agent.replies.reply_text import (
     CALL_OPENINGS,
     MAX_ANSWER_CHARS,
@@ -120,7 +120,7 @@ def _in_element(reply: str, spoken: str) -> LastAnswer | None:
     if found is None:
         return None
     text = answer_text(reply[found[0].end() : found[1].start()])
-    return LastAnswer(text, found[1].end(), LAST_ANSWER) if text and not is_only_tags(text) else None
+    return LastAnswer(text, found[1].end(), LAST_ANSWER) if text and not is_action_or_empty(text) else None
 
 
 def answer_text(body: str) -> str:

@@ -227,12 +227,32 @@ _MODEL_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>|<\|[a-z_]{1,32}\|>", re.I
 _LATEX = re.compile(r"\\(?:text|mathrm|textbf)\s?\{([^{}]*)\}|\\([%$#&_])")
 _INTENTION = re.compile(
     r"(?:(?:okay|ok|so|now|next|first|hmm|well)[,.]? )*"
-    r"(?:i|let me|let us|let's|we)(?: (?:still|first|now|also|next))?"
-    r"(?:'ll| will| need to| should| must| have to| am going to| want to| can)?"
-    r"(?: (?:first|now|next|also|try to|have to))*"
-    r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|retrieve)\b",
+    r"(?:(?:i|we)(?: (?:still|first|now|also|next))?"
+    r"(?:['’]ll| will| need to| should| must| have to| want to|(?: am| are|['’]m|['’]re) going to)"
+    r"|let me|let us|let['’]s)"
+    r"(?: (?:first|now|next|also|try to|have to|need to))*"
+    r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|retrieve)\b(?P<rest>.*)\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_CLAUSE_AFTER = re.compile(r"[:：;=]\s*\S|[,，]\s*(?:but|so|and|since|because|as|which)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d")
+_NAMED_NUMBER = re.compile(
+    r"\b(?:pages?|tables?|figures?|sections?|steps?|images?|pictures?|texts?|videos?|nodes?)\s\d{1,4}\b"
+    r"|\b(?:19|20)\d\d\b",
     re.IGNORECASE,
 )
+"""A number that only names what the model looks at."""
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_STATED = re.compile(
+    r"(?:\A|[.!?:。\n])\s{0,8}(?:(?:so|thus|therefore|hence|ok|okay)[,\s]\s{0,3}){0,2}"
+    r"the (?:final )?answer is (?:therefore |thus |hence )?"
+    r"(?!not (?!answerable)|(?:still|probably|likely|unclear|unknown|missing|there|here|somewhere|yet)\b"
+    r"|to be |(?:on|in|at|under) (?:the|this|that|another|an?|page|table|figure|one)\b)"
+    r"(?!(?:given|shown|found|listed) )"
+    r"(?P<answer>[^\s.].{0,2000}?)(?:(?<!Mr)(?<!Dr)(?<!St)[.!?](?=\s|[*_]|\Z)|[。！？\n]|\Z)",
+    re.IGNORECASE,
+)
+"""A sentence that states the answer."""
 _CALL_IN_PYTHON = re.compile(
     r"\[?\s{0,8}(?:add_[a-z]{1,32}_node|summarize_and_memorize|search|bbox|crop|zoom|(?:final_)?answer)\("
 )
@@ -273,7 +293,7 @@ def plain_answer(spoken: str) -> str | None:
     if text[0] in "{[":
         return _answer_in_json(text)
     answer = _labelled(text)
-    if not answer and not _INTENTION.match(text) and not _CALL_IN_PYTHON.match(text):
+    if not answer and not _only_intends(text) and not _CALL_IN_PYTHON.match(text):
         return text
     return answer
 
@@ -281,16 +301,37 @@ def plain_answer(spoken: str) -> str | None:
 def labelled_answer(parts: Sequence[str]) -> str | None:
     """Return the answer that a text gives beside actions, which stand between its parts.
 
-    It must be told from the rest of the text: by `Answer:` or by a box.
+    It must be told from the rest of the text: by `Answer:`, by a box, or by `The answer is …`.
     """
     texts = (_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", part)) for part in parts)
     answers = [
         answer
         for text in texts
         if len(text) <= MAX_ANSWER_CHARS and not TAG.search(text) and not _CALL.search(text)
-        if (answer := _labelled(text)) and not _INTENTION.match(answer)
+        if (answer := _labelled(text) or _stated(text)) and not _only_intends(answer)
     ]
     return answers[-1] if answers else None
+
+
+def _stated(text: str) -> str | None:
+    """Return the answer in the last sentence that says what the answer is."""
+    sentences = list(_STATED.finditer(text))
+    return (sentences[-1]["answer"].strip("*_ ") or None) if sentences else None
+
+
+def _only_intends(text: str) -> bool:
+    """Return whether a text only says what the model means to do next, in nothing but such sentences."""
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence.strip()]
+    return bool(sentences) and all(map(_is_intention, sentences))
+
+
+def _is_intention(sentence: str) -> bool:
+    match = _INTENTION.match(sentence.strip())
+    if match is None:
+        return False
+    return not _CLAUSE_AFTER.search(match["rest"]) and not _NUMBER.search(
+        _NAMED_NUMBER.sub("", match["rest"])
+    )
 
 
 def _labelled(text: str) -> str | None:

@@ -20,6 +20,7 @@ from vrag.agent.actions import (
     UseTool,
     absent,
     first_element,
+    is_action_or_empty,
     parse,
     tag_pattern,
 )
@@ -166,6 +167,8 @@ class _TagReader:
         try:
             action = build()
         except (ValueError, RecursionError):
+            return None
+        if isinstance(action, Answer) and is_action_or_empty(action.text, self.names):
             return None
         flags = self.turn.flags | {Flag.REPAIRED}
         if self.turn.thought is None:
