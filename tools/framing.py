@@ -185,8 +185,8 @@ def serving_recorder() -> Generator[tuple[int, Recorder]]:
     """Run this server over a `Recorder`; yields its port."""
     options = ServerOptions(
         body_bytes=MAX_BODY_BYTES,
-        body_seconds=2.0,
-        head_seconds=2.0,
+        body_seconds=5.0,
+        head_seconds=5.0,
         drain_seconds=1,
         limit_local=False,
         proxies=frozenset({"127.0.0.1"}),
