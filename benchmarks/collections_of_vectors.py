@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.embedder import VectorKind
+    from vrag.embed.embedder import Modality, VectorKind
 
 __all__ = ["fill", "made_collection"]
 
@@ -33,6 +33,7 @@ class _Mark:
     name: str = "benchmark"
     fingerprint: str = "benchmark"
     settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
+    modalities: frozenset[Modality] = frozenset()
 
 
 def made_collection(directory: Path, kind: VectorKind, dimension: int) -> Collection:

@@ -163,6 +163,7 @@ QUERIES = [Query(word) for word in ("revenue margin growth", "table of shares", 
 def expected_vectors(collection: Collection, row: dict[str, Any]) -> list[list[float]]:
     """Those of the picture or text that a row's item has, as they are stored."""
     content = content_of(item_of(row), collection.items_dir, EMBEDDER.modalities)
+    assert content is not None, "the embedder takes pictures and text"
     (vectors,) = EMBEDDER.embed_items([content])
     return vectors.astype(np.float16).tolist()
 
