@@ -478,7 +478,7 @@ def test_a_result_shows_the_picture_of_the_place_in_a_notebook(tmp_path: Path) -
     )  # fmt: skip
     result = replace(session.ask("What?"), evidence=(piece,), cited=1)
     shown = str(shown_in_notebook(result))
-    (data,) = re.findall(r'src="data:image/png;base64,([^"]+)"', shown)
+    (data,) = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', shown)
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     assert picture.width > picture.height, "the surroundings of the rectangle, not the whole page"
     assert len(picture.getcolors(picture.width * picture.height) or []) > 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,17 @@ def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: s
     assert not (dark & ~covered).any(), "ink outside of the boxes"
 
 
+@pytest.fixture
+def nothing_open() -> None:
+    """Close the files that other tests left open: PDFium is started anew only where it has none."""
+    tracked: Any = import_module("pypdfium2.internal").ObjectTracker  # not typed
+    for reference in list(tracked[import_module("pypdfium2").PdfDocument]):
+        if (document := reference()) is not None:
+            document.close()
+    assert not any(tracked.values())
+
+
+@pytest.mark.usefixtures("nothing_open")
 def test_a_page_gives_the_same_whatever_was_read_before_it(tmp_path: Path) -> None:
     """With a font that the file names and does not contain, boxes used to depend on the pages before."""
     pages = [PdfPage(text_at(72, 700, line) + text_at(72, 600, "Same words")) for line in ("Wide WWW", "iii")]

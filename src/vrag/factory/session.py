@@ -253,12 +253,12 @@ class Session:
         return draw_evidence(self.searcher.image(evidence.item), evidence)
 
     def _draw_place(self, evidence: Evidence) -> bytes:
-        """Draw the place of a piece of evidence with its surroundings, as PNG; empty for a passage."""
+        """Draw the place of a piece of evidence with its surroundings, as JPEG; empty for a passage."""
         if evidence.kind is ItemKind.PASSAGE:
             return b""
-        from vrag.render.annotations.pictures import draw_surroundings, encode_png
+        from vrag.render.annotations.pictures import draw_surroundings, encode_jpeg
 
-        return encode_png(draw_surroundings(self.searcher.image(evidence.item), evidence))
+        return encode_jpeg(draw_surroundings(self.searcher.image(evidence.item), evidence))
 
     def stream(
         self,

@@ -173,7 +173,7 @@ class RunResult:
     events: int = 0
     """Number of events."""
     draw_place: Callable[[Evidence], bytes] | None = field(default=None, compare=False)
-    """A function that draws the place of a piece of evidence as PNG, for notebooks; None where it cannot.
+    """A function that draws the place of a piece of evidence as JPEG, for notebooks; None where it cannot.
     Copies and pickles are without it: it holds the open collections."""
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], RunResult], tuple[dict[str, Any]]]:
@@ -272,12 +272,12 @@ class RunResult:
     def _picture(self, piece: Evidence) -> Markup:
         """Return the picture of a place as HTML; empty where it cannot be drawn."""
         try:
-            png = self.draw_place(piece) if self.draw_place else b""
+            jpeg = self.draw_place(piece) if self.draw_place else b""
         except (VragError, OSError):
-            png = b""
-        data = base64.b64encode(png).decode()
+            jpeg = b""
+        data = base64.b64encode(jpeg).decode()
         image = Markup(
-            '<br><img alt="The cited place" style="max-width: 100%" src="data:image/png;base64,{}">'
+            '<br><img alt="The cited place" style="max-width: 100%" src="data:image/jpeg;base64,{}">'
         )
         return image.format(data) if data else Markup()
 

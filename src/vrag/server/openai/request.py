@@ -150,8 +150,8 @@ class InputItem(_OpenModel):
     type: str = "message"
     role: str = ""
     content: Annotated[str | tuple[RequestPart, ...] | None, at_most(_MAX_PARTS)] = None
-    call_id: Any = None
-    arguments: Any = None
+    call_id: Any = Field(default=None, description="Id of the call of a function.")
+    arguments: Any = Field(default=None, description="Its arguments, as JSON.")
 
     @property
     def turn(self) -> RequestTurn:
