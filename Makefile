@@ -33,12 +33,14 @@ notebooks: .venv/dev ## Run the notebooks and store their outputs in them (some 
 
 # Two tiers (tests/tiers.py): the first needs no processes of its own, but for one of each kind. A worker takes up to
 # 3 GB of memory. A test that fails, fails; the few that may are in tests/quarantine.toml, listed at the end of each run.
-WORKERS ?= 4
+WORKERS ?=
 FIRST_TIER := smoke or not slow
 SECOND_TIER := slow and not smoke
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q --durations 20
+PYTEST = $(BIN)/python -m pytest -n $(or $(WORKERS),$(USUAL_WORKERS)) --dist loadfile --no-loadscope-reorder -q --durations 20
 test test-all: export PYTHONDONTWRITEBYTECODE =
-test: system .venv/dev ## Set up and pass the tests of the first tier, some minutes (WORKERS=4)
+test: USUAL_WORKERS := 3
+test-all test-portable: USUAL_WORKERS := 4
+test: system .venv/dev ## Set up and pass the tests of the first tier, some minutes (WORKERS=3)
 	$(PYTEST) -m "$(FIRST_TIER)"
 
 test-all: system .venv/dev ## Pass the second tier: browsers, servers, office, training, Ray, builds, kills (WORKERS=4)
@@ -63,7 +65,7 @@ test-lowest: .venv/dev ## The lowest versions that pyproject.toml allows: core t
 PORTABLE := agent cases chat corpus embed evaluation grounding index reading render reward search test_geometry.py \
 	test_metrics.py test_metrics_ranking.py test_open.py test_providers.py
 test-portable: .venv/dev ## Pass the tests that depend least on the system
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q $(addprefix tests/,$(PORTABLE))
+	$(BIN)/python -m pytest -n $(or $(WORKERS),$(USUAL_WORKERS)) --dist loadfile -q $(addprefix tests/,$(PORTABLE))
 
 QUESTION := How many passengers travelled on the line from Orla to Saltby in 2024?
 test-wheel: ## Install the wheel of dist into an empty environment and ask the sample documents

@@ -87,6 +87,7 @@ def keywords(call: ast.Call) -> dict[str, str]:
     return {word.arg: ast.unparse(word.value) for word in call.keywords if word.arg}
 
 
+@pytest.mark.slow
 def test_pictures_are_opened_in_named_formats_only() -> None:
     opened = [(file, call) for file, name, call in list_calls() if name == "Image.open"]
     assert len(opened) > 10

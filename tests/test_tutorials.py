@@ -222,6 +222,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Reader]
     reader.close()
 
 
+@pytest.mark.slow
 def test_ask_a_folder(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_OCR", "true")
     reader.left_out = ("letter-1974.pdf",)  # not asked about, and takes seconds of OCR

@@ -138,6 +138,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 class TestWithoutDefence:
     """That the suite can fail: the same model and the same documents in a loop without a defence."""
 
+    @pytest.mark.slow
     @every_channel
     def test_every_channel_captures_the_answer(self, ground: Ground, channel: str) -> None:
         ferry = ground.ferries[channel, ORDER]
@@ -233,6 +234,7 @@ class TestWhatReachesTheModel:
 
 
 class TestTheAnswer:
+    @pytest.mark.slow
     @every_method
     @every_channel
     def test_of_a_model_that_heeds_the_fence_is_captured_by_pictures_alone(

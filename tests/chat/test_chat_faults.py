@@ -462,6 +462,7 @@ def test_waiting_for_a_place_on_a_retry_does_not_count_against_the_call() -> Non
         assert asyncio.run(asyncio.wait_for(both(chat), 60)) == ["yes"] * 3
 
 
+@pytest.mark.slow
 def test_a_slow_reader_is_not_taken_for_a_slow_server() -> None:
     async def read_slowly(chat: OpenAIChat) -> str:
         async with aclosing(chat), aclosing(chat.stream(ASK)) as parts:

@@ -43,6 +43,7 @@ def help_of(line: str, option: str, columns: str = "80") -> str:
     return done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ALL)
 def test_the_help_of_every_command_fits_a_screen(line: str) -> None:
     lines = help_of(line, "-h").rstrip().splitlines()

@@ -50,6 +50,7 @@ def run(*arguments: object) -> str:
     return done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "vectors", "limit"),
     [

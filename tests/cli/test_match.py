@@ -99,6 +99,7 @@ def test_the_settings_of_the_embedder_hold(
     assert drawn[0] != drawn[1]
 
 
+@pytest.mark.slow
 def test_an_item_is_matched_by_the_model_of_its_collection_alone(
     model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def refusal(result: Result) -> str:
     return " ".join(f"{said} {getattr(said, 'hint', '')} {result.output}".split())
 
 
+@pytest.mark.slow
 class TestTheChain:
     def test_a_run_is_a_model_and_its_curves(self, trained: Path) -> None:
         assert {path.name for path in trained.iterdir()} >= {

@@ -76,6 +76,7 @@ def merged_network(folder: Path, name: str) -> tuple[Any, Any]:
     return network.eval(), head
 
 
+@pytest.mark.slow
 class TestSameVectorsAsWithTheAdapterAddedByHand:
     def test_colqwen2(
         self, folder: Path, embedders: dict[str, SentenceEmbedder], pages: list[Image.Image]

@@ -63,6 +63,7 @@ def seeing(convention: Convention, noise: float = 0.02, missing: float = 0.0) ->
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
 def test_every_convention_is_told_with_noise_and_missing_boxes(

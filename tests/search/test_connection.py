@@ -174,6 +174,7 @@ def test_a_server_that_says_nothing_is_given_up_and_not_asked_again() -> None:
     assert rogue.asked == 1
 
 
+@pytest.mark.slow
 def test_a_body_that_drips_is_given_up() -> None:
     rogue = Rogue(lambda _: response(b" " * 10_000), drip=0.02)
     started = time.monotonic()

@@ -141,7 +141,7 @@ class TestRanking:
             assert [hit.rank for hit in hits] == list(range(1, 26))
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
-    @pytest.mark.parametrize("top_k", [1, 5, 12, 1000])
+    @pytest.mark.parametrize("top_k", [12, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 5, 1000))])
     def test_vectors_rank_as_a_full_sort_does(self, collection: Collection, top_k: int) -> None:
         texts = fruits(collection)
         engine = Engine(collection, WordEmbedder(), rankings=[Ranking.VECTOR])

@@ -179,6 +179,7 @@ def found_by(found: list[list[Hit]]) -> list[list[tuple[str, float, int]]]:
 QUERIES = [Query("apple fig"), Query("date"), Query("grape grape cherry")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top_k", [1, 7, 1000])
 def test_by_vectors_it_finds_what_one_collection_of_all_finds(
     shelf: dict[str, Collection], top_k: int

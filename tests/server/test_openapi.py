@@ -66,6 +66,7 @@ def some_of_ours(case: Any, ours: Iterator[str | None]) -> Any:  # noqa: ANN401
     return case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_operation_conforms(documented: Any, method: str, path: str, mode: str) -> None:  # noqa: ANN401

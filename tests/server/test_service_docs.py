@@ -22,6 +22,7 @@ def app(tmp_path: Path) -> FastAPI:
     return create_app(tiny_corpus(), service=Service(Scripted(tmp_path), Nothing()))
 
 
+@pytest.mark.slow
 def test_every_route_stands_on_a_page(app: FastAPI) -> None:
     text = "\n".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
     for path, operations in app.openapi()["paths"].items():

@@ -77,6 +77,7 @@ def documents(collection: Collection) -> dict[str, tuple[str, str]]:
     return {d.name: (d.id, str(d.status)) for d in collection.documents() if d.status.served}
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_a_loss_of_power(
     disk: SyncRecorder, folder: Path, tmp_path: Path, conversion: FakeConversion
 ) -> None:
