@@ -243,6 +243,14 @@ def pool() -> Generator[DrawingPool]:
     pool.close()
 
 
+@pytest.fixture
+def process_pool() -> Generator[DrawingPool]:
+    """A pool of its own for a test that may start processes: a page without end would end no thread."""
+    pool = DrawingPool(seconds=1.0)
+    yield pool
+    pool.close()
+
+
 class TestPool:
     DATA = TestTask.DATA
     VIEW = TestTask.VIEW
@@ -266,7 +274,7 @@ class TestPool:
 
     @pytest.mark.slow
     def test_a_page_that_hangs_costs_its_time_once(
-        self, pool: DrawingPool, caplog: pytest.LogCaptureFixture
+        self, process_pool: DrawingPool, caplog: pytest.LogCaptureFixture
     ) -> None:
         data, reads = endless(), list[int]()
 
@@ -274,11 +282,11 @@ class TestPool:
             reads.append(1)
             return data
 
-        assert pool.draw("endless", 2, self.VIEW, read) is None
+        assert process_pool.draw("endless", 2, self.VIEW, read) is None
         assert "time limit" in caplog.text
-        assert pool.draw("endless", 1, self.VIEW, read) is not None, "other pages are drawn"
+        assert process_pool.draw("endless", 1, self.VIEW, read) is not None, "other pages are drawn"
         before = len(reads)
-        assert pool.draw("endless", 2, self.VIEW, read) is None
+        assert process_pool.draw("endless", 2, self.VIEW, read) is None
         assert len(reads) == before, "it is not tried again"
 
     def test_damaged_files_are_not_tried_again(self, pool: DrawingPool) -> None:
@@ -293,12 +301,12 @@ class TestPool:
         assert len(reads) == 1
 
     @pytest.mark.slow
-    def test_a_process_that_was_killed_while_it_waited_is_replaced(self, pool: DrawingPool) -> None:
-        assert pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
-        for process in pool._idle:  # pyright: ignore[reportPrivateUsage]
+    def test_a_process_that_was_killed_while_it_waited_is_replaced(self, process_pool: DrawingPool) -> None:
+        assert process_pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
+        for process in process_pool._idle:  # pyright: ignore[reportPrivateUsage]
             process._worker._process.kill()  # pyright: ignore[reportPrivateUsage]
             process._worker._process.wait()  # pyright: ignore[reportPrivateUsage]
-        assert pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
+        assert process_pool.draw("killed", 1, self.VIEW, lambda: self.DATA) is not None
 
     def test_a_fault_of_reading_is_raised_and_the_next_part_drawn(self, pool: DrawingPool) -> None:
         def fail() -> bytes:
