@@ -131,7 +131,7 @@ def test_the_answers_stand_where_the_notebook_says(executed: dict[str, Notebook]
 def test_a_stored_output_is_that_of_a_new_run(executed: dict[str, Notebook]) -> None:
     """Wherever a cell does not name more documents than the quick run has."""
     stored, fresh = code_cells(read(ASK)), code_cells(executed[ASK])
-    for number in (2, 3, 4, 5, 9, 11):
+    for number in (2, 3, 4, 5, 11):
         of_code, again = stored[number - 1], fresh[number - 1]
         assert of_code.source == again.source
         assert texts(nbformat.v4.new_notebook(cells=[of_code])) == texts(

@@ -87,7 +87,7 @@ def test_who_may_only_ask_is_offered_nothing_else_and_learns_why(roles: Roles, v
     expect(page.locator(".held-row").first).to_be_visible()
     for missing in ("#upload", "#upload-folder", "#new-collection", ".held-remove", "#remove-collection"):
         expect(page.locator(missing)).to_have_count(0)
-    expect(page.locator(".documents")).to_contain_text("vrag tokens role ask upload")
+    expect(page.locator(".documents")).to_contain_text("The administrator of this server can change this.")
     page.locator(".held-row input").first.check()
     expect(page.locator("#choice-bar")).to_be_visible()
     expect(page.locator("#choice-bar").get_by_role("button", name=re.compile("Remove"))).to_have_count(0)
@@ -136,7 +136,7 @@ def test_a_role_that_is_taken_away_holds_for_the_open_page(roles: Roles, visit: 
     page.locator("#upload-files").set_input_files(NOTE)
     row = page.locator(".job", has_text="note.md")
     expect(row).to_contain_text("does not allow you to add")
-    expect(page.locator(".documents")).to_contain_text("vrag tokens role manage upload")
+    expect(page.locator(".documents")).to_contain_text("The administrator of this server can change this.")
     expect(page.locator("#toasts")).to_contain_text("You may now ask.")
     for missing in ("#upload", "#upload-folder", "#new-collection", ".held-remove", "#remove-collection"):
         expect(page.locator(missing)).to_have_count(0)
