@@ -191,9 +191,9 @@ class TestAdd:
         assert (moved.added, moved.items, moved.copies) == (2, 0, 2)
         assert touched.changed == 1
         print_add_report(moved)
-        assert "2 files have the content of another file" in capsys.readouterr().err
+        assert "2 files have content that is indexed already" in capsys.readouterr().err
         print_add_report(replace(moved, copies=0))
-        assert "another" not in capsys.readouterr().err
+        assert "already" not in capsys.readouterr().err
 
     def test_a_file_that_changes_while_it_is_read_leaves_nothing(
         self, collection: Collection, folder: Path, conversion: FakeConversion

@@ -324,7 +324,7 @@ def slow_down(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> threading.Even
 
 class TestGrowth:
     @pytest.fixture(autouse=True)
-    def unhurried(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait_for_versions(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have queries wait for a newer version, however busy the machine is; `slow_down` ends that."""
         monkeypatch.setattr(Engine, "BLINK", 120.0)
 

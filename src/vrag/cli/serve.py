@@ -284,7 +284,7 @@ def mcp(
     r"""Serve MCP tools over standard input and output.
 
     The tools: search, look at an item, crop, ask an agent. An MCP client starts
-    this command; add the configuration below to that of the client.
+    this command: copy the configuration below into its settings.
 
     With --collection or VRAG_COLLECTION only the collections that are named are searched; without, the
     default one and those that were created on the web page.
@@ -294,7 +294,7 @@ def mcp(
 
       pip install 'vrag-agent\[mcp]'
 
-    Examples, a configuration and a command:
+    Examples, the configuration of a client and a command:
 
       {"mcpServers": {"vrag": {
         "command": "vrag",

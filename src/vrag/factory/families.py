@@ -93,7 +93,7 @@ class ModelFamily:
 
 
 class _Attempt(NamedTuple):
-    """What a family depends on where the server does not decide it."""
+    """The values that a family depends on where the server does not decide it."""
 
     key: str | None
     """Key for the server, which may refuse another one."""

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fileName } from "./js/api.js";
-import { inWordsOfPage, rewriteForPage } from "./js/messages.js";
+import { rewriteRefusal, rewriteForPage } from "./js/messages.js";
 import { describeOptions, followChosenModel, followUpOptions, selectOptions, storedOptions, storeOptions } from "./js/run-options.js";
 import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";
@@ -183,7 +183,7 @@ test("sizes, file names, kinds of files and progress in words", () => {
 
 test("a refusal names what is on the page, and no field of a request", () => {
   const programs = "GET /openapi.json describes every route.";
-  const told = (detail, hint = programs) => inWordsOfPage(detail, hint).join(" ");
+  const told = (detail, hint = programs) => rewriteRefusal(detail, hint).join(" ");
   assert.equal(told("documents: It is empty."), "The chosen documents: it is empty. Change it, or load the page again.");
   assert.equal(told("top_k: It must be at least 1.", "Hits per query at most."), "The number of hits: it must be at least 1. Change it, or load the page again.");
   assert.equal(told("images[0]: It is not base64."), "The pictures: it is not base64. Change it, or load the page again.");
@@ -209,5 +209,5 @@ test("messages name what is on the page, and no settings or commands of the serv
     ["One line.\nRaise VRAG_A.\nAnother.", `One line.\n${administrator}\nAnother.`],
   ]) assert.equal(rewriteForPage(text), shown);
   for (const text of ["", "Try later.", "vrag 7b is a model. It answered 500.", "The file VRAG.pdf (1.5 MB) is damaged!  So."]) assert.equal(rewriteForPage(text), text);
-  assert.deepEqual(inWordsOfPage("There is no model.", "Set VRAG_MODEL."), ["There is no model.", "Choose a model in Settings."]);
+  assert.deepEqual(rewriteRefusal("There is no model.", "Set VRAG_MODEL."), ["There is no model.", "Choose a model in Settings."]);
 });

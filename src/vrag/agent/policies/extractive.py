@@ -34,9 +34,9 @@ from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
 _WORD = re.compile(r"\w+")
-CLOSEST = 3
+MAX_CLOSEST = 3
 """Results that are memorised where no answer is certain: the best of the first search that finds any."""
-_COMES_CLOSEST = "Closest, without a certain answer: "
+_CLOSEST_PREFIX = "Closest, without a certain answer: "
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 
 
@@ -275,7 +275,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         words = without_tags(likely.text) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)
-        closest = [] if summary.closest else list(items)[:CLOSEST]
+        closest = [] if summary.closest else list(items)[:MAX_CLOSEST]
         useful = [found] if found else closest
         notes: list[Note] = []
         for label, parts in results.items():
@@ -285,7 +285,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
             is_useful = label in useful
             notes.append(Note(label, True, priority, times) if is_useful else Note(label, useful=False))
         if found is None:
-            kept = f"{_COMES_CLOSEST}{', '.join(closest)}." if closest else "Nothing was relevant."
+            kept = f"{_CLOSEST_PREFIX}{', '.join(closest)}." if closest else "Nothing was relevant."
             return "No answer here is certain enough.", Memorize(kept, tuple(notes))
         quote = f"{found} says: “{' '.join(words.split())}”"
         return f"{found} answers it best.", Memorize(quote, tuple(notes))
@@ -322,7 +322,7 @@ class _GraphSummary:
     @property
     def closest(self) -> str | None:
         """The id of the node that keeps what comes closest; None where none does."""
-        kept = (node for node in self.nodes if (node.get("summary") or "").startswith(_COMES_CLOSEST))
+        kept = (node for node in self.nodes if (node.get("summary") or "").startswith(_CLOSEST_PREFIX))
         return next((node["id"] for node in kept), None)
 
     @classmethod

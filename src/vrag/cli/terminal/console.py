@@ -177,7 +177,7 @@ def print_add_report(
     )
     if report.copies:
         subject = "1 file has" if report.copies == 1 else f"{report.copies} files have"
-        to.print(f"  {subject} the content of another file of the collection, which is indexed once.")
+        to.print(f"  {subject} content that is indexed already (copied or moved).")
     problems = [(document.name, document.reason) for document in report.problems]
     problems += [(str(skipped.path), skipped.reason) for skipped in report.skipped]
     for name, reason in problems[:MAX_PROBLEMS]:

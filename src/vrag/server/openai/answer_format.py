@@ -251,11 +251,10 @@ def read_format(wanted: object, tools: object, choice: object, param: str) -> Js
     `param` is the field that has the format. Raises `InvalidRequest` if the form is not known.
     """
     mode = _flat(choice, "allowed_tools").get("mode") if _object(choice) else choice
-    fields = _object(choice)
-    is_named = (
-        fields.get("type") == "function" or "function" in fields
-    )  # file_search and the like are ignored
-    if mode == "required" or is_named:
+    demanded = _object(choice)
+    # Tools that OpenAI runs, such as file_search, are ignored.
+    is_function = demanded.get("type") == "function" or "function" in demanded
+    if mode == "required" or is_function:
         name = _flat(choice, "function").get("name")
         return _called_function([_flat(tool, "function") for tool in _list(tools)], name)
     fields = _flat({"type": "text"} if wanted is None else wanted, "json_schema")

@@ -47,7 +47,7 @@ function rewriteSentence(sentence) {
  * @param {string} detail @param {string} hint
  * @returns {[string, string]}
  */
-export function inWordsOfPage(detail, hint) {
+export function rewriteRefusal(detail, hint) {
   const [, field, rest] = detail.match(/^([a-z]\w*)(?:\[\d+\])*: (.+)$/s) ?? [];
   const isForPrograms = /\b(?:GET|POST|PUT) \/|JSON|\/openapi/.test(hint);
   const names = FIELDS[field] ?? (field && "Part of the request");

@@ -156,7 +156,7 @@ export class AnswerView {
     const { edit, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button("Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button(isOffline(state) ? "Choose a model" : "Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => edit(question, attached), { class: "ask-again" }));
   }
 }
