@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -64,34 +65,32 @@ def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: s
     assert not (dark & ~covered).any(), "ink outside of the boxes"
 
 
-@pytest.fixture
-def nothing_open() -> None:
-    """Close the files that other tests left open: PDFium is started anew only where it has none."""
-    tracked: Any = import_module("pypdfium2.internal").ObjectTracker  # not typed
-    for reference in list(tracked[import_module("pypdfium2").PdfDocument]):
-        if (document := reference()) is not None:
-            document.close()
-    assert not any(tracked.values())
-
-
-@pytest.mark.usefixtures("nothing_open")
+@pytest.mark.slow
 def test_a_page_gives_the_same_whatever_was_read_before_it(tmp_path: Path) -> None:
-    """With a font that the file names and does not contain, boxes used to depend on the pages before."""
+    """With a font that the file names and does not contain, boxes used to depend on the pages before.
+
+    In a process of its own: PDFium is started anew only where nothing is open.
+    """
     pages = [PdfPage(text_at(72, 700, line) + text_at(72, 600, "Same words")) for line in ("Wide WWW", "iii")]
     path = tmp_path / "file.pdf"
     path.write_bytes(pdf_bytes(*pages, PdfPage()).replace(b"/Helvetica ", b"/Verdana   "))
-    context = ConversionContext(tmp_path / "items", OPTIONS)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
 
-    def read(ordinals: list[int]) -> dict[int, tuple[Item, bytes]]:
-        items: dict[int, tuple[Item, bytes]] = {}
-        with PdfFile(read_source(path), context) as file:
-            for ordinal in ordinals:
-                item = file.item(ordinal)
-                items[ordinal] = item, (tmp_path / "items" / str(item.image)).read_bytes()
-        return items
+        def read(*ordinals: int) -> dict[int, tuple[Item, bytes]]:
+            return process.submit(read_pages, path, ordinals).result()
 
-    alone = read([1]) | read([2]) | read([3])
-    assert read([1, 2, 3]) == read([3, 2, 1]) == read([2, 3, 1]) == read([2, 1, 3, 1, 2]) == alone
+        alone = read(1) | read(2) | read(3)
+        assert read(1, 2, 3) == read(3, 2, 1) == read(2, 3, 1) == read(2, 1, 3, 1, 2) == alone
+
+
+def read_pages(path: Path, ordinals: tuple[int, ...]) -> dict[int, tuple[Item, bytes]]:
+    """Read pages of a file in this order, and their pictures."""
+    items: dict[int, tuple[Item, bytes]] = {}
+    with PdfFile(read_source(path), ConversionContext(path.parent / "items", OPTIONS)) as file:
+        for ordinal in ordinals:
+            item = file.item(ordinal)
+            items[ordinal] = item, (path.parent / "items" / str(item.image)).read_bytes()
+    return items
 
 
 def test_text_outside_of_the_crop_box_is_left_out(tmp_path: Path) -> None:
