@@ -65,6 +65,30 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedText:
+    """A part of an item's text, `item.text[start:end]`, whose lines do not run to the right."""
+
+    start: int
+    end: int
+    angle: int
+    """Degrees clockwise by which they are turned: 90 if they run down, 180 if upside down, 270 if up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFacts:
+    """Facts of an item besides its text and its picture. They are stored together, as JSON."""
+
+    label: str = ""
+    """Printed number of the page, where its file says it: "iv", "A-3"."""
+    hidden_text: str = ""
+    """Words that the file has at this page and nobody sees on it. Neither searched nor answered from."""
+    unread: tuple[str, ...] = ()
+    """Sentences that say what is seen and not in the text, and what would read it."""
+    turned: tuple[TurnedText, ...] = ()
+    """Parts of the text whose lines are turned, in order."""
+
+
+@dataclass(frozen=True, slots=True)
 class Clip:
     """A part of a video."""
 
@@ -107,6 +131,7 @@ class Item:
     """The headings above a passage, outermost first, joined by " › "."""
     uid: str = ""
     """Its name outside of the collection, if it has one; for people and other programs."""
+    facts: ItemFacts = ItemFacts()
     checksum: int = field(default=0, compare=False)
     """Checksum of the stored picture; 0 where it is not known."""
     shown_name: str = field(default="", compare=False)
@@ -131,7 +156,7 @@ class DocumentStatus(StrEnum):
     READY = "ready"
     """All its items are in the index."""
     PARTIAL = "partial"
-    """Some of its items could not be made; the reason names them."""
+    """Some of its items could not be made, or something that they show not read; the reason names them."""
     FAILED = "failed"
     """Nothing could be made of it; the reason says why."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrag.corpus.drawing import BytesNeeded, PartDrawn
 from vrag.corpus.workers.sandbox import Protection
+from vrag.item_facts import encode_facts
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _item_fields(item: Item, files: ReplyFiles) -> dict[str, Any]:
         "text_source": item.text_source,
         "size": item.size,
         "heading": _valid(item.heading),
+        "facts": encode_facts(item.facts),
         "clip": clip and (clip.start, clip.end, clip.frames),
         "picture_suffix": files.picture_suffix,
         "clip_suffix": files.clip_suffix,
