@@ -183,7 +183,8 @@ class CollectionHeader:
         if self.options.fingerprint != self.corpus_fingerprint:
             raise FingerprintMismatch(
                 "The collection was built by another version of vrag, which reads files differently.",
-                "You can still search it. To add files, build it again in another directory.",
+                "It is searched and asked as before. To add files, build another one of all files: "
+                "vrag index add FILES --collection NEW",
             )
         before, now = asdict(self.options), asdict(options)
         changed = [name for name in before if before[name] != now[name] and name != "workers"]
