@@ -324,9 +324,10 @@ def test_a_collection_that_cannot_be_locked_is_checked(home: Path) -> None:
         verify(open_damaged(home), repair=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("table", ["files", "items"])
-@pytest.mark.parametrize("lost", ["table", "all manifests", "newest manifest"])
+@pytest.mark.parametrize(
+    "lost", ["table", "all manifests", pytest.param("newest manifest", marks=pytest.mark.slow)]
+)
 def test_a_lost_table_or_manifest_is_found_and_no_item_is_deleted(home: Path, table: str, lost: str) -> None:
     before = content(home)
     directory = home / "index" / f"{table}.lance"
