@@ -1,0 +1,263 @@
+"""Raised marks in the text layer of a PDF: words of their own, or superscript characters of a unit.
+
+A letter or figure is raised if it is smaller than those beside it and its foot stands above their baseline.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import groupby
+from statistics import median
+from typing import TYPE_CHECKING
+
+from vrag.corpus.formats.pdfium import turn_sides
+from vrag.raised_marks import raise_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.corpus.formats.pdfium import Glyph, Layer, Sides
+
+MIN_LIFT = 0.18
+"""Least space between the baseline and the foot of a raised letter, in heights of the letters beside it."""
+MAX_SIZE = 0.85
+"""Greatest height of a raised letter, likewise."""
+MAX_WANDER = 0.1
+"""Difference of the baselines of letters that stand on one line, likewise."""
+NEAR = 0.6
+"""Greatest space between a word and a raised mark behind it, likewise."""
+TOUCHING = 0.15
+"""Space up to which a mark counts as part of the word before it, likewise."""
+NOTE_SPACE = 1.5
+"""Greatest space between a mark at the beginning of a line and the word behind it, likewise."""
+LONG_WORD = 4
+"""Letters of a word from which a raised letter behind it is a mark; shorter ones are abbreviations."""
+MARK_LENGTH = 5
+"""Characters of the longest mark that stands apart."""
+_MARK = re.compile(r"[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
+_MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
+_ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
+_UNIT = re.compile(r"(?:[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_])")
+_LETTERS = re.compile(r"[^\W\d_]+$")
+_NUMBER = re.compile(r"\d[)%]?$")
+_ISOTOPE = re.compile(r"[A-Z][a-z]?\b")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWord:
+    """A word of a text layer, or a part of one."""
+
+    text: str
+    start: int
+    end: int
+    """Its characters in the layer."""
+    sides: Sides
+    """On the page, in PDF coordinates."""
+    turn: int
+    """Quarter turns clockwise of its letters, in PDF coordinates."""
+    upright: Sides
+    """`sides` as if it ran to the right."""
+    is_split: bool = False
+    """True if the page draws it in several pieces."""
+    glue: str | None = None
+    """The text before it, where its place says so."""
+    base: Sides | None = None
+    """Of a raised mark: `upright` of the word that it stands beside."""
+
+    @property
+    def line(self) -> Sides:
+        """Left, bottom, right and top of the part of its line that it takes."""
+        if self.base is None:
+            return self.upright
+        return self.upright[0], self.base[1], self.upright[2], self.base[3]
+
+
+class _Style(Enum):
+    """The way in which a raised text is written."""
+
+    PLAIN = "part of the word"
+    UNIT = "part of the word, raised"
+    DEGREE = "the sign of degrees"
+    FRACTION = "a word of its own"
+    MARK = "a word of its own, raised"
+
+
+def split_raised(layer: Layer, word: LayerWord) -> list[LayerWord]:
+    """Divide a word of a layer at raised marks inside it and at its ends."""
+    if not _may_have_raised(layer, word):
+        return [word]
+    glyphs = layer.glyphs(word.start, word.end, word.turn)
+    lifted = find_lifted(glyphs)
+    if all(lifted) or not any(lifted):
+        return [word]
+    return _divide(layer, word, lifted)
+
+
+def _may_have_raised(layer: Layer, word: LayerWord) -> bool:
+    if word.is_split:
+        return True
+    ends = _MAY_END_RAISED.search(word.text)
+    if ends is None:
+        return False
+    last = layer.glyphs(word.start + ends.end() - 1, word.start + ends.end(), word.turn)[0]
+    _, bottom, _, top = word.upright
+    return last.bottom - bottom > MIN_LIFT * (top - bottom)
+
+
+def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:
+    """Return for each character of a word whether it is raised beside the others."""
+    none = [False] * len(glyphs)
+    letters = [glyph for glyph in glyphs if glyph.character.isalnum()]
+    size = max((glyph.size for glyph in letters), default=0.0)
+    base = [glyph for glyph in letters if glyph.size >= 0.9 * size]
+    if not base:
+        return none
+    baselines = [glyph.baseline for glyph in base]
+    baseline = median(baselines)
+    height = max(glyph.top for glyph in base) - baseline
+    if max(baselines) - min(baselines) > MAX_WANDER * height:  # the word is slanted, or its letters dance
+        return none
+    return [_is_lifted(glyph, baseline, height) for glyph in glyphs]
+
+
+def _is_lifted(glyph: Glyph, baseline: float, height: float) -> bool:
+    if not (glyph.character.isascii() and glyph.character.isalnum()):
+        return glyph.baseline - baseline > MIN_LIFT * height
+    lift = glyph.bottom - baseline
+    return MIN_LIFT * height <= lift <= height and glyph.top - glyph.bottom <= MAX_SIZE * height
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A part of a word that becomes a word of its own."""
+
+    text: str
+    start: int
+    end: int
+    """Its characters in the word."""
+    is_mark: bool
+    glue: str | None
+    """As in `LayerWord`."""
+
+
+def _divide(layer: Layer, word: LayerWord, lifted: Sequence[bool]) -> list[LayerWord]:
+    """Divide a word into its raised marks and what stands between them."""
+    pieces: list[_Piece] = []
+    end = 0
+    for is_raised, run in groupby(lifted):
+        start, end = end, end + len(list(run))
+        text = word.text[start:end]
+        style = _choose_style(word.text[:start], text, word.text[end:]) if is_raised else _Style.PLAIN
+        is_mark = style is _Style.MARK
+        last = pieces[-1] if pieces else None
+        if last is None:
+            pieces.append(_Piece(_write(text, style), start, end, is_mark, word.glue))
+        elif is_mark or last.is_mark or style is _Style.FRACTION:
+            glue = " " if is_mark or text[0].isalnum() else ""
+            pieces.append(_Piece(_write(text, style), start, end, is_mark, glue))
+        else:
+            last.text, last.end = last.text + _write(text, style), end
+    return [_cut(layer, word, piece) for piece in pieces]
+
+
+def _choose_style(before: str, text: str, after: str) -> _Style:
+    """Choose how a raised text is written, by what stands before and behind it in its word."""
+    if not _MARK.fullmatch(text):
+        return _Style.PLAIN
+    if _NUMBER.search(before):
+        return _style_behind_number(text, after)
+    if letters := _LETTERS.search(before):
+        if text[-1].isdigit() and _UNIT.fullmatch(letters[0]):
+            return _Style.UNIT
+        is_plain = text.isalpha() and len(letters[0]) < LONG_WORD
+    else:
+        is_plain = not before and (text.isalpha() or _ISOTOPE.fullmatch(after) is not None)
+    return _Style.PLAIN if is_plain else _Style.MARK
+
+
+def _style_behind_number(text: str, after: str) -> _Style:
+    if after.startswith(("/", "⁄")):
+        return _Style.FRACTION
+    if text == "o" and after[:1] in {"C", "F"}:
+        return _Style.DEGREE
+    return _Style.PLAIN if _ORDINAL.fullmatch(text) else _Style.MARK
+
+
+def _write(text: str, style: _Style) -> str:
+    if style is _Style.DEGREE:
+        return "°"
+    return raise_text(text) if style in {_Style.MARK, _Style.UNIT} else text
+
+
+def _cut(layer: Layer, word: LayerWord, piece: _Piece) -> LayerWord:
+    """Return a part of a word as a word of its own."""
+    start, end = word.start + piece.start, word.start + piece.end
+    if not (rects := layer.rects(start, end)):
+        return replace(word, text=piece.text, start=start, end=end, glue=piece.glue)
+    sides = around_sides(rects)
+    return replace(
+        word,
+        text=piece.text,
+        start=start,
+        end=end,
+        sides=sides,
+        upright=turn_sides(sides, word.turn),
+        glue=piece.glue,
+        base=word.upright if piece.is_mark else None,
+    )
+
+
+def around_sides(rects: Sequence[Sides]) -> Sides:
+    """Return the smallest rectangle over some."""
+    lefts, bottoms, rights, tops = zip(*rects, strict=True)
+    return min(lefts), min(bottoms), max(rights), max(tops)
+
+
+def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
+    """Write short words that stand raised behind or before another one as raised marks, in their list."""
+    for at, word in enumerate(words):
+        if len(word.text) > MARK_LENGTH or word.base is not None or not _MARK.fullmatch(word.text):
+            continue
+        before = words[at - 1] if at else None
+        after = words[at + 1] if at + 1 < len(words) else None
+        if before is not None and _stands_at(before, word, NEAR):
+            if _is_above(layer, word, before):
+                words[at] = _raise_behind(before, word)
+        elif after is not None and _stands_at(word, after, NOTE_SPACE) and _is_above(layer, word, after):
+            words[at] = replace(word, text=raise_text(word.text), base=after.upright)
+
+
+def _raise_behind(before: LayerWord, word: LayerWord) -> LayerWord:
+    """Return a word as the mark of the one before it, if it is one."""
+    style = _choose_style(before.text, word.text, "")
+    if style not in {_Style.MARK, _Style.UNIT}:
+        return word
+    height = before.line[3] - before.line[1]
+    touches = word.upright[0] - before.upright[2] < TOUCHING * height
+    glue = "" if touches and style is _Style.UNIT else " "
+    return replace(word, text=raise_text(word.text), base=before.line, glue=glue)
+
+
+def _stands_at(left: LayerWord, right: LayerWord, space: float) -> bool:
+    """Return whether a word begins close behind another one, on its line or raised above it."""
+    if left.turn != right.turn:
+        return False
+    _, bottom, end, top = left.line
+    height = max(top - bottom, right.line[3] - right.line[1])
+    gap = right.upright[0] - end
+    return -0.3 * height < gap < space * height and min(top, right.line[3]) > max(bottom, right.line[1])
+
+
+def _is_above(layer: Layer, word: LayerWord, base: LayerWord) -> bool:
+    """Return whether a word is raised beside another one."""
+    _, foot, _, head = base.line
+    _, bottom, _, top = word.upright
+    height = head - foot
+    if not (top - bottom <= MAX_SIZE * height and bottom - foot > 0.5 * MIN_LIFT * height):
+        return False
+    spans = ((base.start, base.end), (word.start, word.end))
+    glyphs = [glyph for span in spans for glyph in layer.glyphs(*span, word.turn)]
+    lifted = find_lifted(glyphs)
+    return all(lifted[base.end - base.start :])
