@@ -7,10 +7,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
-from vrag.corpus.formats.raised_words import LayerWord, around_sides, mark_short_words, split_raised
+from vrag.corpus.formats.raised_words import (
+    LayerWord,
+    around_sides,
+    clip_box,
+    mark_short_words,
+    may_have_raised,
+    split_raised,
+)
 from vrag.corpus.formats.written_forms import unfold_characters, unfold_word
 from vrag.corpus.ocr import WORD
-from vrag.geometry import Box
 from vrag.types import TurnedText, Word
 
 if TYPE_CHECKING:
@@ -62,11 +68,17 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame) -> Iterator[Lay
         if not rects:
             continue
         sides = rects[0] if len(rects) == 1 else around_sides(rects)
-        if not all(0 <= side < 1 for side in frame.to_unit(*sides).center):
+        box = frame.to_unit(*sides)
+        if not (0 <= box.x1 + box.x2 < 2 and 0 <= box.y1 + box.y2 < 2):
             continue
         turn = layer.turn(start)
-        word = LayerWord(match[0], start, end, sides, turn, turn_sides(sides, turn), len(rects) > 1)
-        yield from split_raised(layer, word)
+        upright = turn_sides(sides, turn) if turn else sides
+        word = LayerWord(match[0], start, end, sides, turn or 0, upright, clip_box(box))
+        if turn is not None and may_have_raised(layer, word, rects):
+            following = characters[end : end + 3].lstrip("\r\n")[:1]
+            yield from split_raised(layer, word, following, frame)
+        else:
+            yield word
 
 
 def _in_reading_order(words: Sequence[LayerWord], page_turn: int) -> list[LayerWord]:
@@ -134,9 +146,7 @@ def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> Laye
         parts += (glue, text)
         start = position + len(glue)
         position = start + len(text)
-        x1, y1, x2, y2 = frame.to_unit(*word.sides).as_tuple()
-        box = Box.unit(max(0.0, x1), max(0.0, y1), min(1.0, x2), min(1.0, y2))
-        placed.append(Word(start, position, box))
+        placed.append(Word(start, position, word.box))
         if angle := 90 * ((word.turn + frame.turn) % 4):
             if turned and before and (turned[-1].end, turned[-1].angle) == (start - len(glue), angle):
                 start = turned.pop().start
@@ -153,10 +163,12 @@ def _glue(characters: str, before: LayerWord, word: LayerWord) -> str:
         return word.glue
     gap = characters[before.end : word.start]
     if not HYPHENS.isdisjoint(gap):
+        if word.base is not None:
+            return "-\n"
         first_half = characters[max(0, before.end - 40) : before.end].rsplit(maxsplit=1)[-1]
         return "-" if "-" in first_half or not word.text[0].islower() else ""
     if "\n" in gap or "\r" in gap:
-        return _glue_behind_mark(before, word, gap) if before.base or before.is_split else "\n"
+        return _glue_behind_mark(before, word, gap) if before.base or before.is_uneven else "\n"
     return " " if gap.strip(INVISIBLE) else ""
 
 
@@ -166,4 +178,5 @@ def _glue_behind_mark(before: LayerWord, word: LayerWord, gap: str) -> str:
     space = (word.upright[0] - right) / (top - bottom)
     if not (_is_beside(before.line, word.line) and -LINE_SPACE / 4 < space < LINE_SPACE):
         return "\n"
-    return " " if " " in gap or space > WORD_SPACE else ""
+    is_apart = " " in gap or space > WORD_SPACE or (before.base and word.text[0].isalnum())
+    return " " if is_apart else ""

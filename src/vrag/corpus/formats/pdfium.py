@@ -379,11 +379,14 @@ class Layer:
                     found.append(sides)
         return found
 
-    def turn(self, index: int) -> int:
-        """Return the quarter turns clockwise of a character; 0 if it is slanted."""
-        quarters = self._get_angle(self._text, index) / (math.pi / 2)
+    def turn(self, index: int) -> int | None:
+        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted."""
+        angle = self._get_angle(self._text, index)
+        if angle <= 0:
+            return 0
+        quarters = angle / (math.pi / 2)
         nearest = round(quarters)
-        return nearest % 4 if quarters > 0 and abs(quarters - nearest) < MAX_SLANT else 0
+        return nearest % 4 if abs(quarters - nearest) < MAX_SLANT else None
 
     def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
         """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""

@@ -13,17 +13,22 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.pdfium import turn_sides
+from vrag.geometry import Box
 from vrag.raised_marks import raise_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.corpus.formats.pdfium import Glyph, Layer, Sides
+    from vrag.corpus.formats.pdfium import Glyph, Layer, PageFrame, Sides
 
 MIN_LIFT = 0.18
 """Least space between the baseline and the foot of a raised letter, in heights of the letters beside it."""
 MAX_SIZE = 0.85
 """Greatest height of a raised letter, likewise."""
+SMALLER = 0.9
+"""Size of a letter by that of the largest one of a word, below which it is smaller."""
+CAPITAL = 0.6
+"""Least height of the letters of a line, in heights of the line: some words have low letters alone."""
 MAX_WANDER = 0.1
 """Difference of the baselines of letters that stand on one line, likewise."""
 NEAR = 0.6
@@ -39,13 +44,14 @@ MARK_LENGTH = 5
 _MARK = re.compile(r"[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
 _MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
 _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
-_UNIT = re.compile(r"(?:[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_])")
+_UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
+_DIGIT = re.compile(r"\d")
 _LETTERS = re.compile(r"[^\W\d_]+$")
 _NUMBER = re.compile(r"\d[)%]?$")
 _ISOTOPE = re.compile(r"[A-Z][a-z]?\b")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LayerWord:
     """A word of a text layer, or a part of one."""
 
@@ -59,8 +65,10 @@ class LayerWord:
     """Quarter turns clockwise of its letters, in PDF coordinates."""
     upright: Sides
     """`sides` as if it ran to the right."""
-    is_split: bool = False
-    """True if the page draws it in several pieces."""
+    box: Box
+    """On the picture."""
+    is_uneven: bool = False
+    """True if parts of it stand higher than others."""
     glue: str | None = None
     """The text before it, where its place says so."""
     base: Sides | None = None
@@ -84,26 +92,45 @@ class _Style(Enum):
     MARK = "a word of its own, raised"
 
 
-def split_raised(layer: Layer, word: LayerWord) -> list[LayerWord]:
-    """Divide a word of a layer at raised marks inside it and at its ends."""
-    if not _may_have_raised(layer, word):
-        return [word]
+def split_raised(layer: Layer, word: LayerWord, following: str, frame: PageFrame) -> list[LayerWord]:
+    """Divide a word at raised marks inside it and at its ends.
+
+    Args:
+        layer: Its layer.
+        word: The word.
+        following: The character behind it, where PDFium ends the line there for the height of the mark alone.
+        frame: The page.
+    """
     glyphs = layer.glyphs(word.start, word.end, word.turn)
     lifted = find_lifted(glyphs)
     if all(lifted) or not any(lifted):
         return [word]
-    return _divide(layer, word, lifted)
+    return [_cut(layer, word, piece, frame) for piece in _divide(word, lifted, following)]
 
 
-def _may_have_raised(layer: Layer, word: LayerWord) -> bool:
-    if word.is_split:
-        return True
+def may_have_raised(layer: Layer, word: LayerWord, rects: Sequence[Sides]) -> bool:
+    """Return whether a word has to be looked at more closely, which takes longer.
+
+    Args:
+        layer: Its layer.
+        word: The word.
+        rects: Rectangles of the pieces of text that the page draws it with.
+    """
+    _, bottom, _, top = word.upright
+    lift = bottom + MIN_LIFT * (top - bottom)
+    if len(rects) > 1:
+        feet = [turn_sides(rect, word.turn)[1] for rect in rects]
+        word.is_uneven = max(feet) > lift
+        # A letter behind a word reaches as high as that; one without a stem before it does not.
+        return word.is_uneven and (
+            _DIGIT.search(word.text) is not None
+            or (feet[-1] > lift and turn_sides(rects[-1], word.turn)[3] > top - MIN_LIFT * (top - bottom))
+        )
     ends = _MAY_END_RAISED.search(word.text)
     if ends is None:
         return False
     last = layer.glyphs(word.start + ends.end() - 1, word.start + ends.end(), word.turn)[0]
-    _, bottom, _, top = word.upright
-    return last.bottom - bottom > MIN_LIFT * (top - bottom)
+    return last.bottom > lift
 
 
 def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:
@@ -111,22 +138,22 @@ def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:
     none = [False] * len(glyphs)
     letters = [glyph for glyph in glyphs if glyph.character.isalnum()]
     size = max((glyph.size for glyph in letters), default=0.0)
-    base = [glyph for glyph in letters if glyph.size >= 0.9 * size]
+    base = [glyph for glyph in letters if glyph.size >= SMALLER * size]
     if not base:
         return none
     baselines = [glyph.baseline for glyph in base]
     baseline = median(baselines)
-    height = max(glyph.top for glyph in base) - baseline
+    height = max(CAPITAL * size, max(glyph.top for glyph in base) - baseline)
     if max(baselines) - min(baselines) > MAX_WANDER * height:  # the word is slanted, or its letters dance
         return none
-    return [_is_lifted(glyph, baseline, height) for glyph in glyphs]
+    return [_is_lifted(glyph, baseline, height, size) for glyph in glyphs]
 
 
-def _is_lifted(glyph: Glyph, baseline: float, height: float) -> bool:
+def _is_lifted(glyph: Glyph, baseline: float, height: float, size: float) -> bool:
     if not (glyph.character.isascii() and glyph.character.isalnum()):
         return glyph.baseline - baseline > MIN_LIFT * height
-    lift = glyph.bottom - baseline
-    return MIN_LIFT * height <= lift <= height and glyph.top - glyph.bottom <= MAX_SIZE * height
+    is_small = glyph.size < SMALLER * size or glyph.top - glyph.bottom <= MAX_SIZE * height
+    return MIN_LIFT * height <= glyph.bottom - baseline <= height and is_small
 
 
 @dataclass(slots=True)
@@ -142,14 +169,16 @@ class _Piece:
     """As in `LayerWord`."""
 
 
-def _divide(layer: Layer, word: LayerWord, lifted: Sequence[bool]) -> list[LayerWord]:
+def _divide(word: LayerWord, lifted: Sequence[bool], following: str) -> list[_Piece]:
     """Divide a word into its raised marks and what stands between them."""
     pieces: list[_Piece] = []
     end = 0
     for is_raised, run in groupby(lifted):
         start, end = end, end + len(list(run))
         text = word.text[start:end]
-        style = _choose_style(word.text[:start], text, word.text[end:]) if is_raised else _Style.PLAIN
+        style = (
+            _choose_style(word.text[:start], text, word.text[end:] + following) if is_raised else _Style.PLAIN
+        )
         is_mark = style is _Style.MARK
         last = pieces[-1] if pieces else None
         if last is None:
@@ -159,7 +188,7 @@ def _divide(layer: Layer, word: LayerWord, lifted: Sequence[bool]) -> list[Layer
             pieces.append(_Piece(_write(text, style), start, end, is_mark, glue))
         else:
             last.text, last.end = last.text + _write(text, style), end
-    return [_cut(layer, word, piece) for piece in pieces]
+    return pieces
 
 
 def _choose_style(before: str, text: str, after: str) -> _Style:
@@ -191,7 +220,7 @@ def _write(text: str, style: _Style) -> str:
     return raise_text(text) if style in {_Style.MARK, _Style.UNIT} else text
 
 
-def _cut(layer: Layer, word: LayerWord, piece: _Piece) -> LayerWord:
+def _cut(layer: Layer, word: LayerWord, piece: _Piece, frame: PageFrame) -> LayerWord:
     """Return a part of a word as a word of its own."""
     start, end = word.start + piece.start, word.start + piece.end
     if not (rects := layer.rects(start, end)):
@@ -204,9 +233,17 @@ def _cut(layer: Layer, word: LayerWord, piece: _Piece) -> LayerWord:
         end=end,
         sides=sides,
         upright=turn_sides(sides, word.turn),
+        box=clip_box(frame.to_unit(*sides)),
         glue=piece.glue,
         base=word.upright if piece.is_mark else None,
     )
+
+
+def clip_box(box: Box) -> Box:
+    """Return the part of a rectangle that is on the picture."""
+    if box.x1 >= 0 and box.y1 >= 0 and box.x2 <= 1 and box.y2 <= 1:
+        return box
+    return Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))
 
 
 def around_sides(rects: Sequence[Sides]) -> Sides:
@@ -216,9 +253,12 @@ def around_sides(rects: Sequence[Sides]) -> Sides:
 
 
 def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
-    """Write short words that stand raised behind or before another one as raised marks, in their list."""
+    """Write short words that stand raised behind or before another one as raised marks, in their list.
+
+    Those that were divided from another one are left as they are.
+    """
     for at, word in enumerate(words):
-        if len(word.text) > MARK_LENGTH or word.base is not None or not _MARK.fullmatch(word.text):
+        if len(word.text) > MARK_LENGTH or word.glue is not None or not _MARK.fullmatch(word.text):
             continue
         before = words[at - 1] if at else None
         after = words[at + 1] if at + 1 < len(words) else None
@@ -255,7 +295,7 @@ def _is_above(layer: Layer, word: LayerWord, base: LayerWord) -> bool:
     _, foot, _, head = base.line
     _, bottom, _, top = word.upright
     height = head - foot
-    if not (top - bottom <= MAX_SIZE * height and bottom - foot > 0.5 * MIN_LIFT * height):
+    if not (top - bottom < 1.5 * height and bottom - foot > 0.5 * MIN_LIFT * height):
         return False
     spans = ((base.start, base.end), (word.start, word.end))
     glyphs = [glyph for span in spans for glyph in layer.glyphs(*span, word.turn)]

@@ -1,0 +1,154 @@
+"""Pages whose text is drawn in ways that people read otherwise than programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+from vrag.corpus.formats.pdf_layer import read_layer
+from vrag.corpus.formats.pdfium import Pdf
+from vrag.types import TurnedText
+
+if TYPE_CHECKING:
+    from vrag.corpus.formats.pdf_layer import LayerText
+
+RAISE = "7 Tf 5 Ts"
+LEVEL = "12 Tf 0 Ts"
+
+
+def read(content: str, entries: str = "/MediaBox [0 0 612 792]") -> LayerText:
+    pdf = Pdf(pdf_bytes(PdfPage(content, entries)))
+    with pdf.page(1) as page:
+        found = read_layer(page)
+    pdf.close()
+    return found
+
+
+def line(*parts: str, y: float = 700, size: float = 12) -> str:
+    """Draws parts of a line one after the other; those that begin with ^ are raised, with _ lowered."""
+    shown: list[str] = []
+    for part in parts:
+        rise, text = (0, part) if part[0] not in "^_" else (5 if part[0] == "^" else -3, part[1:])
+        shown.append(f"/F1 {size if not rise else 0.6 * size} Tf {rise} Ts ({text}) Tj")
+    return f"BT 72 {y} Td {' '.join(shown)} ET\n"
+
+
+def turned(text: str, x: float, y: float, degrees: int, size: float = 12) -> str:
+    """Draws text that is turned counter-clockwise, as PDF counts."""
+    matrix = {90: "0 1 -1 0", 180: "-1 0 0 -1", 270: "0 -1 1 0"}[degrees]
+    return f"BT /F1 {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
+
+
+class TestRaisedMarks:
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            (("The crane lifts 480", "^1", " tonnes."), "The crane lifts 480 ¹ tonnes."),
+            (("Carried in 2024: 51,934", "^2"), "Carried in 2024: 51,934 ²"),
+            (("The fee is EUR 75", "^a", " a day."), "The fee is EUR 75 ᵃ a day."),
+            (("Built in 1931", "^2,3", "."), "Built in 1931 ²,³."),
+            (("Revenue", "^1", " rose"), "Revenue ¹ rose"),
+            (("A share of 45%", "^12", " in all"), "A share of 45% ¹² in all"),
+            (("Without refunds.", "^3", " Others"), "Without refunds. ³ Others"),
+            (("Weight 3 x 10", "^24", " kg"), "Weight 3 x 10 ²⁴ kg"),
+            (("A field of 10", "^-8", " tesla"), "A field of 10 ⁻⁸ tesla"),
+        ],
+    )
+    def test_a_mark_behind_a_number_or_a_word_is_a_word_of_its_own(
+        self, parts: tuple[str, ...], text: str
+    ) -> None:
+        found = read(line(*parts))
+        assert found.text == text
+        assert [found.text[word.start : word.end] for word in found.words] == [
+            part for part in text.replace("³.", "³ .").replace("²,³ .", "²,³ .").split(" ") if part
+        ]
+
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            (("An area of 5,200 m", "^2", "."), "An area of 5,200 m²."),
+            (("12 km", "^2", " of forest"), "12 km² of forest"),
+            (("a flow of 3 m", "^3", "/s"), "a flow of 3 m³/s"),
+            (("x", "^2", " + y"), "x² + y"),
+        ],
+    )
+    def test_the_power_of_a_unit_stays_with_it(self, parts: tuple[str, ...], text: str) -> None:
+        assert read(line(*parts)).text == text
+
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            (("on the 21", "^st", " of May"), "on the 21st of May"),
+            (("le 1", "^er", " mai"), "le 1er mai"),
+            (("CO", "_2", " emissions"), "CO2 emissions"),
+            (("2", "^1", "/2 inches"), "2 1/2 inches"),
+            (("at 20", "^o", "C"), "at 20°C"),
+            (("Monsieur et M", "^me", " Dupont"), "Monsieur et Mme Dupont"),
+        ],
+    )
+    def test_what_is_raised_and_no_mark_stays_in_its_word(self, parts: tuple[str, ...], text: str) -> None:
+        assert read(line(*parts)).text == text
+
+    def test_a_mark_before_its_note_is_apart(self) -> None:
+        assert read(line("^2", "Without school classes.")).text == "² Without school classes."
+        assert read(line("^1", "2,300 were counted.")).text == "¹ 2,300 were counted."
+
+    def test_a_mark_has_a_box_of_its_own(self) -> None:
+        found = read(line("480", "^1", " tonnes"))
+        number, mark, _ = found.words
+        assert number.box.x2 <= mark.box.x1 + 0.001
+        assert mark.box.y2 < number.box.y2
+
+    def test_a_mark_that_stands_apart_is_found(self) -> None:
+        content = line("The balance") + line("^4", y=700).replace("72 700", "134 700")
+        assert read(content).text == "The balance ⁴"
+
+    def test_numbers_of_other_sizes_on_one_baseline_are_no_marks(self) -> None:
+        content = text_at(72, 700, "Total", 14) + text_at(110, 700, "3", 8) + text_at(72, 600, "H", 30)
+        assert read(content).text == "Total 3\nH"
+
+    def test_the_next_line_is_no_mark(self) -> None:
+        content = text_at(72, 700, "2024", 12) + text_at(72, 690, "1", 7)
+        assert "¹" not in read(content).text
+
+    def test_marks_of_turned_lines_are_found(self) -> None:
+        content = f"BT 0 1 -1 0 300 100 Tm /F1 12 Tf (480) Tj /F1 {RAISE} (1) Tj /F1 {LEVEL} ( tonnes) Tj ET"
+        assert read(content).text == "480 ¹ tonnes"
+
+    def test_slanted_words_keep_their_figures(self) -> None:
+        content = "BT 0.7 0.7 -0.7 0.7 300 300 Tm /F1 12 Tf (Q) Tj (4) Tj (2) Tj (0) Tj (2) Tj (1) Tj ET"
+        assert read(content).text == "Q42021"
+
+
+class TestTurnedLines:
+    def test_lines_that_run_up_are_told(self) -> None:
+        found = read(text_at(72, 700, "Upright", 12) + turned("Share of all", 100, 100, 90))
+        assert found.text == "Upright\nShare of all"
+        assert found.turned == (TurnedText(8, 20, 270),)
+
+    def test_the_lines_of_a_page_that_lies_turned_are_in_reading_order(self) -> None:
+        content = "".join(text_at(72, y, f"row {y} first", 12) for y in (700, 680, 660))
+        for angle in (90, 180, 270):
+            found = read(content, f"/MediaBox [0 0 612 792] /Rotate {angle}")
+            assert found.text == "row 700 first\nrow 680 first\nrow 660 first"
+            assert found.turned == (TurnedText(0, len(found.text), angle),)
+
+    def test_words_of_upside_down_lines_are_in_order(self) -> None:
+        cells = [(400, "Orla"), (300, "112"), (200, "118")]
+        found = read("".join(turned(text, x, 300, 180) for x, text in cells))
+        assert found.text == "Orla 112 118"
+        assert found.turned == (TurnedText(0, 12, 180),)
+
+    def test_text_that_the_page_turns_upright_is_not_turned(self) -> None:
+        found = read(turned("Tide tables", 300, 100, 90), "/MediaBox [0 0 612 792] /Rotate 90")
+        assert (found.text, found.turned) == ("Tide tables", ())
+
+
+class TestWords:
+    def test_full_width_figures_are_unfolded(self) -> None:
+        from vrag.corpus.formats.written_forms import unfold_characters
+
+        assert unfold_characters("２０２４年 １，２３４．５％") == "2024年 1,234.5%"
+        assert unfold_characters("数，字（二）") == "数，字（二）"
