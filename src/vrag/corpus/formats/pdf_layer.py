@@ -175,7 +175,8 @@ def _glue(characters: str, before: LayerWord, word: LayerWord) -> str:
 def _glue_behind_mark(before: LayerWord, word: LayerWord, gap: str) -> str:
     """Return the text behind a word with raised or lowered parts, where PDFium ends a line."""
     _, bottom, right, top = before.line
-    space = (word.upright[0] - right) / (top - bottom)
+    height = max(top - bottom, word.line[3] - word.line[1])
+    space = (word.upright[0] - right) / height
     if not (_is_beside(before.line, word.line) and -LINE_SPACE / 4 < space < LINE_SPACE):
         return "\n"
     is_apart = " " in gap or space > WORD_SPACE or (before.base and word.text[0].isalnum())

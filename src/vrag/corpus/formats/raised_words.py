@@ -264,20 +264,26 @@ def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
         after = words[at + 1] if at + 1 < len(words) else None
         if before is not None and _stands_at(before, word, NEAR):
             if _is_above(layer, word, before):
-                words[at] = _raise_behind(before, word)
+                is_close = after is not None and _stands_at(before, after, NEAR)
+                words[at] = _raise_behind(before, word, after.text if after and is_close else "")
         elif after is not None and _stands_at(word, after, NOTE_SPACE) and _is_above(layer, word, after):
             words[at] = replace(word, text=raise_text(word.text), base=after.upright)
 
 
-def _raise_behind(before: LayerWord, word: LayerWord) -> LayerWord:
-    """Return a word as the mark of the one before it, if it is one."""
-    style = _choose_style(before.text, word.text, "")
-    if style not in {_Style.MARK, _Style.UNIT}:
-        return word
+def _raise_behind(before: LayerWord, word: LayerWord, following: str) -> LayerWord:
+    """Return a raised word as the mark of the one before it, if it is one."""
+    style = _choose_style(before.text, word.text, following)
     height = before.line[3] - before.line[1]
     touches = word.upright[0] - before.upright[2] < TOUCHING * height
-    glue = "" if touches and style is _Style.UNIT else " "
-    return replace(word, text=raise_text(word.text), base=before.line, glue=glue)
+    is_apart = style in {_Style.MARK, _Style.FRACTION} or not touches
+    is_raised = style in {_Style.MARK, _Style.UNIT}
+    return replace(
+        word,
+        text=_write(word.text, style),
+        base=before.line if is_raised else None,
+        glue=" " if is_apart else "",
+        is_uneven=True,
+    )
 
 
 def _stands_at(left: LayerWord, right: LayerWord, space: float) -> bool:
