@@ -7,6 +7,13 @@ units have none: "5,200 m²".
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vrag.types import Item
 
 _CHARACTERS = dict(
     zip(
@@ -18,10 +25,8 @@ _CHARACTERS = dict(
 _RAISED = str.maketrans(_CHARACTERS)
 SUPERSCRIPTS = "".join(dict.fromkeys(_CHARACTERS.values()))
 """Superscript characters, for a class of a regular expression."""
-_MARK = re.compile(
-    rf"(?:(?<=\S)[ ]|^|(?<=[\d%)]))[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*(?![\w{SUPERSCRIPTS}])",
-    re.MULTILINE,
-)
+_RUN = rf"[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*"
+_MARK = re.compile(rf"(?:(?<=\S)[ ]|(?<=[\d%)])){_RUN}(?![\w{SUPERSCRIPTS}])|^{_RUN}[ ]", re.MULTILINE)
 _TEN = re.compile(r"(?<![\d.,])10\Z")
 
 
@@ -56,3 +61,26 @@ def without_raised_marks(text: str) -> str:
     for start, end in reversed(find_marks(text)):
         text = text[:start] + text[end:]
     return text
+
+
+def leave_out_marks(item: Item) -> Item:
+    """Return an item without the marks of footnotes in its text, and without their words."""
+    marks = find_marks(item.text)
+    if not marks:
+        return item
+    ends = [end for _, end in marks]
+    removed = [0, *accumulate(end - start for start, end in marks)]
+
+    def moved(position: int) -> int:
+        before = bisect_right(ends, position)
+        inside = max(0, position - marks[before][0]) if before < len(marks) else 0
+        return position - removed[before] - inside
+
+    words = (replace(word, start=moved(word.start), end=moved(word.end)) for word in item.words)
+    turned = (replace(part, start=moved(part.start), end=moved(part.end)) for part in item.facts.turned)
+    return replace(
+        item,
+        text=without_raised_marks(item.text),
+        words=tuple(word for word in words if word.start < word.end),
+        facts=replace(item.facts, turned=tuple(part for part in turned if part.start < part.end)),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vrag.raised_marks import leave_out_marks
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
@@ -48,6 +49,7 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
     """
+    item = leave_out_marks(item)
     upright, *others = list_views(item)
     turned: list[DocumentTable] = []
     for view in others:
