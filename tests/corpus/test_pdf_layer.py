@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from vrag.corpus.formats.pdf_layer import read_layer
-from vrag.corpus.formats.pdfium import Pdf
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdf_text.right_to_left import order_letters
+from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
+from vrag.corpus.formats.pdfium import SKIPPED, Pdf
 from vrag.types import TurnedText
 
 if TYPE_CHECKING:
-    from vrag.corpus.formats.pdf_layer import LayerText
+    from vrag.corpus.formats.pdf_text.pdf_layer import LayerText
+    from vrag.corpus.formats.pdfium import Layer
 
 RAISE = "7 Tf 5 Ts"
 LEVEL = "12 Tf 0 Ts"
@@ -146,9 +149,92 @@ class TestTurnedLines:
         assert (found.text, found.turned) == ("Tide tables", ())
 
 
-class TestWords:
-    def test_full_width_figures_are_unfolded(self) -> None:
-        from vrag.corpus.formats.written_forms import unfold_characters
+def words_at(*placed: tuple[float, str], y: float = 700, shift: float = 0) -> str:
+    return "".join(text_at(x + shift, y - shift, text, 12) for x, text in placed)
 
+
+class TestTextDrawnTwice:
+    LINE = (72, "The"), (100, "closing"), (150, "balance"), (200, "is"), (220, "EUR"), (250, "2,350.00")
+
+    @pytest.mark.parametrize("shifts", [(0, 0), (0, 0.4), (0, 0.5, 1)])
+    def test_it_is_one_text(self, shifts: tuple[float, ...]) -> None:
+        found = read("".join(words_at(*self.LINE, shift=shift) for shift in shifts))
+        assert found.text == "The closing balance is EUR 2,350.00"
+
+    def test_a_page_that_is_drawn_in_two_passes_is_one_text(self) -> None:
+        one_pass = "".join(text_at(72, 700 - 20 * row, f"row {row} of words", 12) for row in range(8))
+        assert read(one_pass + one_pass).text == read(one_pass).text
+
+    def test_equal_words_beside_and_below_each_other_stay(self) -> None:
+        content = words_at((72, "12"), (90, "12"), (108, "12")) + words_at((72, "12"), y=688)
+        assert read(content).text.split() == ["12"] * 4
+
+
+class TestLettersSetApart:
+    @pytest.mark.parametrize(
+        ("content", "text"),
+        [
+            (text_at(72, 700, "A N N U A L   R E P O R T", 12), "ANNUAL REPORT"),
+            (text_at(72, 700, "T o t a l :   1 , 2 8 4", 12), "Total: 1,284"),
+            (words_at(*((72.0 + 14 * at, letter) for at, letter in enumerate("TOTAL"))), "TOTAL"),
+            (text_at(72, 700, "1 , 2 8 4", 12), "1,284"),
+        ],
+    )
+    def test_they_are_words(self, content: str, text: str) -> None:
+        found = read(content)
+        assert found.text == text
+        assert [found.text[word.start : word.end] for word in found.words] == text.split()
+
+    @pytest.mark.parametrize(
+        "text", ["A B C D E F", "1 2 3 4 5 6 7 8", "x y z w v", "Plan A or B", "C L U X", "Y N Y Y N"]
+    )
+    def test_choices_and_figures_stay_apart(self, text: str) -> None:
+        assert read(text_at(72, 700, text, 12)).text == text
+
+    def test_cells_of_one_letter_stay_apart(self) -> None:
+        assert (
+            read(words_at(*((72.0 + 40 * at, letter) for at, letter in enumerate("TOTAL")))).text != "TOTAL"
+        )
+
+
+class PlacedLetters:
+    """A layer whose letters take these ranges of x."""
+
+    def __init__(self, *ranges: tuple[float, float]) -> None:
+        self._ranges = ranges
+
+    def ink(self, index: int) -> tuple[float, float, float, float]:
+        left, right = self._ranges[index]
+        return left, 0, right, 10
+
+
+class TestWords:
+    def test_a_glyph_of_two_arabic_letters_is_read_in_their_order(self) -> None:
+        layer = cast("Layer", PlacedLetters((20, 30), (10, 20), (10, 20), (0, 10)))
+        assert order_letters(layer, 0, "سالم") == "سلام"
+
+    def test_letters_with_a_glyph_each_keep_their_order(self) -> None:
+        layer = cast("Layer", PlacedLetters((30, 40), (20, 30), (10, 20), (0, 10)))
+        assert order_letters(layer, 0, "سالم") == "سالم"
+
+    def test_a_vowel_sign_follows_its_letter(self) -> None:
+        layer = cast("Layer", PlacedLetters((22, 24), (20, 30), (0, 20)))
+        assert order_letters(layer, 0, "ًضا") == "ضًا"
+
+    def test_full_width_figures_are_unfolded(self) -> None:
         assert unfold_characters("２０２４年 １，２３４．５％") == "2024年 1,234.5%"
         assert unfold_characters("数，字（二）") == "数，字（二）"
+
+    def test_narrow_japanese_letters_are_unfolded_with_their_marks(self) -> None:
+        assert unfold_characters("ｶﾞｽ") == "ガ" + SKIPPED + "ス"
+
+    def test_letters_for_shapes_are_unfolded(self) -> None:
+        assert unfold_word("ﬁnance oﬃce") == "finance office"
+        assert unfold_word("\ufeb3\ufefc\ufee1") == "سلام"
+        assert unfold_word("\ufb2a\ufb35") == "שׁוּ"
+
+    def test_a_word_divided_at_the_end_of_a_line_has_a_box_for_each_half(self) -> None:
+        content = "BT /F1 12 Tf 72 700 Td (the first week of Octo-) Tj 0 -14 Td (ber was moved) Tj ET"
+        found = read(content)
+        assert found.text == "the first week of October was moved"
+        assert [found.text[word.start : word.end] for word in found.words][4:6] == ["Octo", "ber"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdf_layer import read_layer
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdfium import IndependentPages
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe

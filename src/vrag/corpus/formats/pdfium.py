@@ -388,19 +388,25 @@ class Layer:
         nearest = round(quarters)
         return nearest % 4 if abs(quarters - nearest) < MAX_SLANT else None
 
+    def ink(self, index: int) -> Sides:
+        """Return the rectangle around what is drawn of a character."""
+        from pypdfium2 import raw
+
+        left, top, right, bottom = self._sides
+        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
+        return left.value, bottom.value, right.value, top.value
+
     def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
         """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""
         from pypdfium2 import raw
 
         x, y = ctypes.c_double(), ctypes.c_double()
-        left, top, right, bottom = self._sides
         loose = raw.FS_RECTF()
         glyphs: list[Glyph] = []
         for index in range(start, end):
-            raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
             raw.FPDFText_GetCharOrigin(self._text, index, x, y)
             raw.FPDFText_GetLooseCharBox(self._text, index, loose)
-            _, foot, _, head = turn_sides((left.value, bottom.value, right.value, top.value), turn)
+            _, foot, _, head = turn_sides(self.ink(index), turn)
             _, low, _, high = turn_sides((loose.left, loose.bottom, loose.right, loose.top), turn)
             _, baseline, _, _ = turn_sides((x.value, y.value, x.value, y.value), turn)
             character = chr(raw.FPDFText_GetUnicode(self._text, index))

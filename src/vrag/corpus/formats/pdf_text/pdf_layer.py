@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
-from vrag.corpus.formats.raised_words import (
+from vrag.corpus.formats.pdf_text.drawn_twice import leave_out_doubles
+from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
+from vrag.corpus.formats.pdf_text.raised_words import (
     LayerWord,
     around_sides,
     clip_box,
@@ -15,7 +16,9 @@ from vrag.corpus.formats.raised_words import (
     may_have_raised,
     split_raised,
 )
-from vrag.corpus.formats.written_forms import unfold_characters, unfold_word
+from vrag.corpus.formats.pdf_text.right_to_left import ARABIC, LEADING_SIGN, SCRIPT_CHANGE, order_letters
+from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
+from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
 from vrag.types import TurnedText, Word
 
@@ -53,8 +56,9 @@ def read_layer(page: PdfiumPage) -> LayerText:
     frame = page.frame
     with page.layer() as layer:
         characters = unfold_characters(layer.characters())
-        words = list(_list_words(layer, characters, frame))
+        words = leave_out_doubles(layer, list(_list_words(layer, characters, frame)))
         mark_short_words(layer, words)
+        words = join_spaced_letters(words)
     if any((word.turn + frame.turn) % 4 for word in words):
         words = _in_reading_order(words, frame.turn)
     return _join(words, characters, frame)
@@ -62,8 +66,7 @@ def read_layer(page: PdfiumPage) -> LayerText:
 
 def _list_words(layer: Layer, characters: str, frame: PageFrame) -> Iterator[LayerWord]:
     """Yield the words that are in view, in the order of the layer, without their marks."""
-    for match in WORD.finditer(characters):
-        start, end = match.span()
+    for start, end, glue in _list_spans(characters):
         rects = layer.rects(start, end)
         if not rects:
             continue
@@ -73,12 +76,29 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame) -> Iterator[Lay
             continue
         turn = layer.turn(start)
         upright = turn_sides(sides, turn) if turn else sides
-        word = LayerWord(match[0], start, end, sides, turn or 0, upright, clip_box(box))
+        text = characters[start:end]
+        word = LayerWord(text, start, end, sides, turn or 0, upright, clip_box(box), glue=glue)
+        if not text.isascii() and ARABIC.match(text):
+            word.text = order_letters(layer, start, text)
+            word.glue = "" if LEADING_SIGN.match(text) else glue
         if turn is not None and may_have_raised(layer, word, rects):
             following = characters[end : end + 3].lstrip("\r\n")[:1]
             yield from split_raised(layer, word, following, frame)
         else:
             yield word
+
+
+def _list_spans(characters: str) -> Iterator[tuple[int, int, str | None]]:
+    """Yield the begin and end of each word, and the text before it where none stands in the layer."""
+    has_arabic = ARABIC.search(characters) is not None
+    for match in WORD.finditer(characters):
+        start, end = match.span()
+        if not has_arabic:
+            yield start, end, None
+            continue
+        ends = [start, *(start + change.start() for change in SCRIPT_CHANGE.finditer(match[0])), end]
+        for first, last in pairwise(ends):
+            yield first, last, None if first == start else " "
 
 
 def _in_reading_order(words: Sequence[LayerWord], page_turn: int) -> list[LayerWord]:

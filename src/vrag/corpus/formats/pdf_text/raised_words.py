@@ -41,7 +41,7 @@ LONG_WORD = 4
 """Letters of a word from which a raised letter behind it is a mark; shorter ones are abbreviations."""
 MARK_LENGTH = 5
 """Characters of the longest mark that stands apart."""
-_MARK = re.compile(r"[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
+_MARK = re.compile(r"(?!0+$)[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
 _MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
 _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
 _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
@@ -116,6 +116,8 @@ def may_have_raised(layer: Layer, word: LayerWord, rects: Sequence[Sides]) -> bo
         word: The word.
         rects: Rectangles of the pieces of text that the page draws it with.
     """
+    if len(rects) == 1 and word.text.isalpha():
+        return False
     _, bottom, _, top = word.upright
     lift = bottom + MIN_LIFT * (top - bottom)
     if len(rects) > 1:
