@@ -12,6 +12,7 @@ from tests.reading.tables.drawn_pages import DrawnPage
 from vrag.geometry import Box, Size
 from vrag.reading.answer import ReadPage
 from vrag.reading.labelled_values import find_labelled_values
+from vrag.reading.places.page_words import read_words as read_page_words
 from vrag.reading.reader import TableCache, read
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.text_layout import layout, list_segments
@@ -139,3 +140,15 @@ def test_a_turned_table_beside_upright_text_is_read() -> None:
 def test_an_item_without_turned_lines_is_one_view() -> None:
     item = draw().item()
     assert list_views(item) == [UprightView(item, 0)]
+
+
+@ANGLES
+def test_words_of_a_turned_line_have_one_rectangle(angle: int) -> None:
+    page = DrawnPage()
+    page.write(200, 200, "the harbour master receives the keys")
+    item = page.item()
+    upright, turned = read_page_words(item), read_page_words(lay(item, angle))
+    (expected,) = upright.rects(1, 3)
+    (found,) = turned.rects(1, 3)
+    assert tuple(found) == pytest.approx(turn_upright(expected, 360 - angle))
+    assert turned.run_on(2) == upright.run_on(2)
