@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
-from vrag.raised_marks import leave_out_marks
+from vrag.reading.views.raised_marks import leave_out_marks
 from vrag.types import Item
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
 from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
 from vrag.reading.text_layout import STOP_WORDS, tokens
-from vrag.reading.turned_text import list_views
+from vrag.reading.views.turned_text import list_views
 from vrag.types import Item
 
 MAX_VALUES = 150

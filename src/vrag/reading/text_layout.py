@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.page_faults import UnreadPart, read_part
-from vrag.reading.turned_text import list_angles, turn_upright
+from vrag.reading.views.turned_text import list_angles, turn_upright
 from vrag.types import Item
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.text_layout import CELL_GAP, PageLayout, Rect, around, layout
-from vrag.reading.turned_text import turn_upright
+from vrag.reading.views.turned_text import turn_upright
 from vrag.types import Item
 
 CACHE_SIZE = 64

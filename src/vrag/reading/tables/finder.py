@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vrag.raised_marks import leave_out_marks
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
@@ -20,7 +19,8 @@ from vrag.reading.tables.ruled_tables import (
 )
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
-from vrag.reading.turned_text import list_views
+from vrag.reading.views.raised_marks import leave_out_marks
+from vrag.reading.views.turned_text import list_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.table import DocumentTable
     from vrag.reading.tables.text_pieces import PageText, Piece
-    from vrag.reading.turned_text import UprightView
+    from vrag.reading.views.turned_text import UprightView
     from vrag.types import Item
 
 MIN_WORDS = 6

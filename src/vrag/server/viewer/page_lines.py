@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vrag.corpus.ocr import CJK
-from vrag.reading.turned_text import list_angles
+from vrag.reading.views.turned_text import list_angles
 from vrag.types import Item, TextSource, Word
 
 MAX_SEPARATOR = 8

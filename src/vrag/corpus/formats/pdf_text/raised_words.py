@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.pdfium import turn_sides
 from vrag.geometry import Box
-from vrag.raised_marks import raise_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +41,9 @@ LONG_WORD = 4
 MARK_LENGTH = 5
 """Characters of the longest mark that stands apart."""
 _MARK = re.compile(r"(?!0+$)[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
+_RAISED = str.maketrans(
+    "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
+)
 _MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
 _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
 _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
@@ -159,7 +161,7 @@ def _is_lifted(glyph: Glyph, baseline: float, height: float, size: float) -> boo
 
 
 @dataclass(slots=True)
-class _Piece:
+class _WordPart:
     """A part of a word that becomes a word of its own."""
 
     text: str
@@ -171,9 +173,9 @@ class _Piece:
     """As in `LayerWord`."""
 
 
-def _divide(word: LayerWord, lifted: Sequence[bool], following: str) -> list[_Piece]:
+def _divide(word: LayerWord, lifted: Sequence[bool], following: str) -> list[_WordPart]:
     """Divide a word into its raised marks and what stands between them."""
-    pieces: list[_Piece] = []
+    pieces: list[_WordPart] = []
     end = 0
     for is_raised, run in groupby(lifted):
         start, end = end, end + len(list(run))
@@ -184,10 +186,10 @@ def _divide(word: LayerWord, lifted: Sequence[bool], following: str) -> list[_Pi
         is_mark = style is _Style.MARK
         last = pieces[-1] if pieces else None
         if last is None:
-            pieces.append(_Piece(_write(text, style), start, end, is_mark, word.glue))
+            pieces.append(_WordPart(_write(text, style), start, end, is_mark, word.glue))
         elif is_mark or last.is_mark or style is _Style.FRACTION:
             glue = " " if is_mark or text[0].isalnum() else ""
-            pieces.append(_Piece(_write(text, style), start, end, is_mark, glue))
+            pieces.append(_WordPart(_write(text, style), start, end, is_mark, glue))
         else:
             last.text, last.end = last.text + _write(text, style), end
     return pieces
@@ -216,13 +218,22 @@ def _style_behind_number(text: str, after: str) -> _Style:
     return _Style.PLAIN if _ORDINAL.fullmatch(text) else _Style.MARK
 
 
+def raise_text(text: str) -> str:
+    """Write figures and letters as superscript characters, as far as there are some.
+
+    >>> raise_text("1,2"), raise_text("a"), raise_text("q")
+    ('¹,²', 'ᵃ', 'q')
+    """
+    return text.translate(_RAISED)
+
+
 def _write(text: str, style: _Style) -> str:
     if style is _Style.DEGREE:
         return "°"
     return raise_text(text) if style in {_Style.MARK, _Style.UNIT} else text
 
 
-def _cut(layer: Layer, word: LayerWord, piece: _Piece, frame: PageFrame) -> LayerWord:
+def _cut(layer: Layer, word: LayerWord, piece: _WordPart, frame: PageFrame) -> LayerWord:
     """Return a part of a word as a word of its own."""
     start, end = word.start + piece.start, word.start + piece.end
     if not (rects := layer.rects(start, end)):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box
-from vrag.raised_marks import leave_out_marks, raise_text, without_raised_marks
+from vrag.reading.views.raised_marks import leave_out_marks, without_raised_marks
 from vrag.types import Item, ItemFacts, ItemKind, TurnedText, Word
 
 
@@ -75,7 +75,3 @@ def test_turned_parts_move_with_their_text() -> None:
 def test_a_text_without_marks_is_the_same_item() -> None:
     item = page("nothing raised, 12 m²")
     assert leave_out_marks(item) is item
-
-
-def test_letters_without_a_raised_form_stay() -> None:
-    assert raise_text("a, q") == "ᵃ, q"

@@ -16,7 +16,7 @@ from vrag.reading.places.page_words import read_words as read_page_words
 from vrag.reading.reader import TableCache, read
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.text_layout import layout, list_segments
-from vrag.reading.turned_text import UprightView, list_views, turn_upright
+from vrag.reading.views.turned_text import UprightView, list_views, turn_upright
 from vrag.types import Item, ItemFacts, TurnedText
 
 ANGLES = pytest.mark.parametrize("angle", [90, 180, 270])

@@ -1,12 +1,13 @@
 """Raised marks in a text: figures and letters that stand small above the line, behind a number or a word.
 
-They are written as superscript characters, with a space before them: "480 ¹ tonnes", "Revenue ²". Those of
-units have none: "5,200 m²".
+A text layer has them as superscript characters, with a space before them: "480 ¹ tonnes", "Revenue ²". Those
+of units have none: "5,200 m²".
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from dataclasses import replace
 from itertools import accumulate
@@ -15,28 +16,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.types import Item
 
-_CHARACTERS = dict(
-    zip(
-        "0123456789+-−=()abcdefghijklmnoprstuvwxyz",
-        "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ",
-        strict=True,
-    )
+_BLOCKS = (0xB2, 0xB9), (0x2B0, 0x2B8), (0x2E1, 0x2E3), (0x1D2C, 0x1DBB), (0x2070, 0x207F)
+SUPERSCRIPTS = "".join(
+    chr(code)
+    for first, last in _BLOCKS
+    for code in range(first, last + 1)
+    if unicodedata.decomposition(chr(code)).startswith("<super>")
 )
-_RAISED = str.maketrans(_CHARACTERS)
-SUPERSCRIPTS = "".join(dict.fromkeys(_CHARACTERS.values()))
 """Superscript characters, for a class of a regular expression."""
 _RUN = rf"[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*"
 _MARK = re.compile(rf"(?:(?<=\S)[ ]|(?<=[\d%)])){_RUN}(?![\w{SUPERSCRIPTS}])|^{_RUN}[ ]", re.MULTILINE)
 _TEN = re.compile(r"(?<![\d.,])10\Z")
-
-
-def raise_text(text: str) -> str:
-    """Write figures and letters as superscript characters, as far as there are some.
-
-    >>> raise_text("1,2"), raise_text("a"), raise_text("q")
-    ('¹,²', 'ᵃ', 'q')
-    """
-    return text.translate(_RAISED)
 
 
 def find_marks(text: str) -> list[tuple[int, int]]:
