@@ -8,9 +8,10 @@ import pytest
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdf_text.raised_words import find_lifted
 from vrag.corpus.formats.pdf_text.right_to_left import order_letters
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
-from vrag.corpus.formats.pdfium import SKIPPED, Pdf
+from vrag.corpus.formats.pdfium import SKIPPED, Glyph, Pdf
 from vrag.types import TurnedText
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def turned(text: str, x: float, y: float, degrees: int, size: float = 12) -> str
     """Draws text that is turned counter-clockwise, as PDF counts."""
     matrix = {90: "0 1 -1 0", 180: "-1 0 0 -1", 270: "0 -1 1 0"}[degrees]
     return f"BT /F1 {size} Tf {matrix} {x} {y} Tm ({text}) Tj ET\n"
+
+
+def figure(bottom: float, top: float) -> Glyph:
+    """A figure of a font of 10 points, whose ink begins and ends so much above the line."""
+    return Glyph("2", bottom, top, 0, 10)
 
 
 class TestRaisedMarks:
@@ -88,6 +94,8 @@ class TestRaisedMarks:
             (("CO", "_2", " emissions"), "CO2 emissions"),
             (("2", "^1", "/2 inches"), "2 1/2 inches"),
             (("at 20", "^o", "C"), "at 20°C"),
+            (("Price $19", "^99", " each"), "Price $19.99 each"),
+            (("Preis 12,", "^95", " Euro"), "Preis 12,95 Euro"),
             (("Monsieur et M", "^me", " Dupont"), "Monsieur et Mme Dupont"),
         ],
     )
@@ -119,6 +127,10 @@ class TestRaisedMarks:
     def test_marks_of_turned_lines_are_found(self) -> None:
         content = f"BT 0 1 -1 0 300 100 Tm /F1 12 Tf (480) Tj /F1 {RAISE} (1) Tj /F1 {LEVEL} ( tonnes) Tj ET"
         assert read(content).text == "480 ¹ tonnes"
+
+    def test_a_raised_glyph_of_the_font_itself_is_found_and_a_dash_is_not(self) -> None:
+        assert find_lifted([figure(0, 7), figure(0, 7), figure(3, 7)]) == [False, False, True]
+        assert find_lifted([figure(0, 7), figure(0, 7), figure(2.5, 3.2)]) == [False, False, False]
 
     def test_slanted_words_keep_their_figures(self) -> None:
         content = "BT 0.7 0.7 -0.7 0.7 300 300 Tm /F1 12 Tf (Q) Tj (4) Tj (2) Tj (0) Tj (2) Tj (1) Tj ET"

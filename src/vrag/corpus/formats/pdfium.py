@@ -380,13 +380,22 @@ class Layer:
         return found
 
     def turn(self, index: int) -> int | None:
-        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted."""
+        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""
         angle = self._get_angle(self._text, index)
         if angle <= 0:
             return 0
         quarters = angle / (math.pi / 2)
         nearest = round(quarters)
-        return nearest % 4 if abs(quarters - nearest) < MAX_SLANT else None
+        if abs(quarters - nearest) > MAX_SLANT or (nearest % 4 and self._is_mirrored(index)):
+            return None
+        return nearest % 4
+
+    def _is_mirrored(self, index: int) -> bool:
+        from pypdfium2 import raw
+
+        matrix = raw.FS_MATRIX()
+        raw.FPDFText_GetMatrix(self._text, index, matrix)
+        return matrix.a * matrix.d - matrix.b * matrix.c < 0
 
     def ink(self, index: int) -> Sides:
         """Return the rectangle around what is drawn of a character."""

@@ -106,12 +106,13 @@ def _in_reading_order(words: Sequence[LayerWord], page_turn: int) -> list[LayerW
     ordered: list[LayerWord] = []
     for turn, run in groupby(words, key=lambda word: word.turn):
         turned = list(run)
-        ordered += _order_lines(turned) if (turn + page_turn) % 4 else turned
+        angle = 90 * ((turn + page_turn) % 4)
+        ordered += _order_lines(turned, angle) if angle else turned
     return ordered
 
 
-def _order_lines(words: Sequence[LayerWord]) -> list[LayerWord]:
-    """Put turned words into order: each line along its direction; lines that go backwards are reversed."""
+def _order_lines(words: Sequence[LayerWord], angle: int) -> list[LayerWord]:
+    """Put turned words into order: each line along its direction, and lines that run down from the right."""
     lines: list[list[LayerWord]] = []
     for word in words:
         if lines and _is_beside(lines[-1][-1].line, word.line):
@@ -119,7 +120,8 @@ def _order_lines(words: Sequence[LayerWord]) -> list[LayerWord]:
         else:
             lines.append([word])
     lines = [sorted(line, key=lambda word: word.upright[0]) for line in lines]
-    lines = [line for chain in _list_backward_chains(lines) for line in reversed(chain)]
+    if angle == 90:
+        lines = [line for chain in _list_backward_chains(lines) for line in reversed(chain)]
     numbers = {word.start: number for number, word in enumerate(words)}
     ordered: list[LayerWord] = []
     for line in lines:

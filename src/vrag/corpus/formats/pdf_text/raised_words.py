@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MIN_LIFT = 0.18
 """Least space between the baseline and the foot of a raised letter, in heights of the letters beside it."""
+MIN_SIZE = 0.3
+"""Least height of a raised letter, likewise: less is a dash, whatever the file calls it."""
 MAX_SIZE = 0.85
 """Greatest height of a raised letter, likewise."""
 SMALLER = 0.9
@@ -50,6 +52,8 @@ _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg
 _DIGIT = re.compile(r"\d")
 _LETTERS = re.compile(r"[^\W\d_]+$")
 _NUMBER = re.compile(r"\d[)%]?$")
+_PRICE = re.compile(r"[$€£¥]\d+(?:,\d{3})*[.,]?$|(?<![.,\d])\d+[.,]$")
+_CENTS = re.compile(r"\d\d")
 _ISOTOPE = re.compile(r"[A-Z][a-z]?\b")
 
 
@@ -90,6 +94,7 @@ class _Style(Enum):
     PLAIN = "part of the word"
     UNIT = "part of the word, raised"
     DEGREE = "the sign of degrees"
+    CENTS = "behind a point, part of the word"
     FRACTION = "a word of its own"
     MARK = "a word of its own, raised"
 
@@ -157,7 +162,8 @@ def _is_lifted(glyph: Glyph, baseline: float, height: float, size: float) -> boo
     if not (glyph.character.isascii() and glyph.character.isalnum()):
         return glyph.baseline - baseline > MIN_LIFT * height
     is_small = glyph.size < SMALLER * size or glyph.top - glyph.bottom <= MAX_SIZE * height
-    return MIN_LIFT * height <= glyph.bottom - baseline <= height and is_small
+    is_letter = glyph.top - glyph.bottom >= MIN_SIZE * height
+    return MIN_LIFT * height <= glyph.bottom - baseline <= height and is_small and is_letter
 
 
 @dataclass(slots=True)
@@ -199,6 +205,8 @@ def _choose_style(before: str, text: str, after: str) -> _Style:
     """Choose how a raised text is written, by what stands before and behind it in its word."""
     if not _MARK.fullmatch(text):
         return _Style.PLAIN
+    if _CENTS.fullmatch(text) and _PRICE.search(before):
+        return _Style.PLAIN if before[-1] in ".," else _Style.CENTS
     if _NUMBER.search(before):
         return _style_behind_number(text, after)
     if letters := _LETTERS.search(before):
@@ -230,6 +238,8 @@ def raise_text(text: str) -> str:
 def _write(text: str, style: _Style) -> str:
     if style is _Style.DEGREE:
         return "°"
+    if style is _Style.CENTS:
+        return f".{text}"
     return raise_text(text) if style in {_Style.MARK, _Style.UNIT} else text
 
 
