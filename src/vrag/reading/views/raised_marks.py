@@ -24,7 +24,7 @@ SUPERSCRIPTS = "".join(
     if unicodedata.decomposition(chr(code)).startswith("<super>")
 )
 """Superscript characters, for a class of a regular expression."""
-_RUN = rf"[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*"
+_RUN = rf"[*†‡§]*[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*"
 _MARK = re.compile(rf"(?:(?<=\S)[ ]|(?<=[\d%)])){_RUN}(?![\w{SUPERSCRIPTS}])|^{_RUN}[ ]", re.MULTILINE)
 _TEN = re.compile(r"(?<![\d.,])10\Z")
 

@@ -31,6 +31,8 @@ HYPHENS = frozenset("\x02\ufffe\xad")
 """Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
 INVISIBLE = SKIPPED + "\u200b\u200c\u200d\u2060\ufeff"
 """Characters between two parts of one word that take no space."""
+CLOSING = frozenset(".,;:!?)]}%’”»")
+"""Signs that stand at the end of a word."""
 SAME_LINE = 0.25
 """Share of the height of the lower one of two words of one line that both take."""
 LINE_SPACE = 1.2
@@ -201,5 +203,5 @@ def _glue_behind_mark(before: LayerWord, word: LayerWord, gap: str) -> str:
     space = (word.upright[0] - right) / height
     if not (_is_beside(before.line, word.line) and -LINE_SPACE / 4 < space < LINE_SPACE):
         return "\n"
-    is_apart = " " in gap or space > WORD_SPACE or (before.base and word.text[0].isalnum())
-    return " " if is_apart else ""
+    is_seen = word.text[0] not in CLOSING and (space > WORD_SPACE or (before.base and word.text[0].isalnum()))
+    return " " if " " in gap or is_seen else ""

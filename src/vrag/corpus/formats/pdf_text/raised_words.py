@@ -38,11 +38,9 @@ TOUCHING = 0.15
 """Space up to which a mark counts as part of the word before it, likewise."""
 NOTE_SPACE = 1.5
 """Greatest space between a mark at the beginning of a line and the word behind it, likewise."""
-LONG_WORD = 4
-"""Letters of a word from which a raised letter behind it is a mark; shorter ones are abbreviations."""
 MARK_LENGTH = 5
 """Characters of the longest mark that stands apart."""
-_MARK = re.compile(r"(?!0+$)[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
+_MARK = re.compile(r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
 _RAISED = str.maketrans(
     "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 )
@@ -51,10 +49,13 @@ _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
 _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
 _DIGIT = re.compile(r"\d")
 _LETTERS = re.compile(r"[^\W\d_]+$")
+_ABBREVIATED = re.compile(r"[^\W\d_]|[IVXLCDM]+")
+"""The begin of an abbreviation that ends with raised letters, or a Roman number."""
 _NUMBER = re.compile(r"\d[)%]?$")
-_PRICE = re.compile(r"[$€£¥]\d+(?:,\d{3})*[.,]?$|(?<![.,\d])\d+[.,]$")
-_CENTS = re.compile(r"\d\d")
-_ISOTOPE = re.compile(r"[A-Z][a-z]?\b")
+_PRICE = re.compile(r"[$€£¥]\d{1,3}[.,]?$|(?<![.,\d])\d{1,3},$")
+_CENTS = re.compile(r"00|[5-9]\d")
+"""Few documents have so many notes."""
+_ISOTOPE = re.compile(r"(?:C|Cs|H|K|N|Pu|Ra|Sr|Tc|Th|U|Xe)\b")
 
 
 @dataclass(slots=True)
@@ -212,9 +213,9 @@ def _choose_style(before: str, text: str, after: str) -> _Style:
     if letters := _LETTERS.search(before):
         if text[-1].isdigit() and _UNIT.fullmatch(letters[0]):
             return _Style.UNIT
-        is_plain = text.isalpha() and len(letters[0]) < LONG_WORD
+        is_plain = text.isalpha() and _ABBREVIATED.fullmatch(letters[0]) is not None
     else:
-        is_plain = not before and (text.isalpha() or _ISOTOPE.fullmatch(after) is not None)
+        is_plain = not before and (text.isalpha() or _ISOTOPE.fullmatch(after.rstrip()) is not None)
     return _Style.PLAIN if is_plain else _Style.MARK
 
 
@@ -285,19 +286,26 @@ def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
             continue
         before = words[at - 1] if at else None
         after = words[at + 1] if at + 1 < len(words) else None
-        if before is not None and _stands_at(before, word, NEAR):
+        if before is not None and _stands_at(before, word, NEAR) and not _is_nearer(before, word, after):
             if _is_above(layer, word, before):
                 is_close = after is not None and _stands_at(before, after, NEAR)
                 words[at] = _raise_behind(before, word, after.text if after and is_close else "")
         elif after is not None and _stands_at(word, after, NOTE_SPACE) and _is_above(layer, word, after):
-            words[at] = replace(word, text=raise_text(word.text), base=after.upright)
+            words[at] = _raise_before(word, after)
+
+
+def _is_nearer(before: LayerWord, word: LayerWord, after: LayerWord | None) -> bool:
+    """Return whether a word stands much nearer to the one behind it than to the one before."""
+    if after is None or not _stands_at(word, after, NEAR):
+        return False
+    return after.upright[0] - word.upright[2] < (word.upright[0] - before.upright[2]) / 2
 
 
 def _raise_behind(before: LayerWord, word: LayerWord, following: str) -> LayerWord:
     """Return a raised word as the mark of the one before it, if it is one."""
     style = _choose_style(before.text, word.text, following)
     height = before.line[3] - before.line[1]
-    touches = word.upright[0] - before.upright[2] < TOUCHING * height
+    touches = word.upright[0] - before.upright[2] < TOUCHING * height or style is _Style.UNIT
     is_apart = style in {_Style.MARK, _Style.FRACTION} or not touches
     is_raised = style in {_Style.MARK, _Style.UNIT}
     return replace(
@@ -307,6 +315,13 @@ def _raise_behind(before: LayerWord, word: LayerWord, following: str) -> LayerWo
         glue=" " if is_apart else "",
         is_uneven=True,
     )
+
+
+def _raise_before(word: LayerWord, after: LayerWord) -> LayerWord:
+    """Return a raised word as the mark before its note, or as a part of the name of an isotope."""
+    if _ISOTOPE.fullmatch(after.text):
+        return replace(word, is_uneven=True)
+    return replace(word, text=raise_text(word.text), base=after.upright)
 
 
 def _stands_at(left: LayerWord, right: LayerWord, space: float) -> bool:
