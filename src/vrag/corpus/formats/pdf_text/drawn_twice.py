@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from vrag.corpus.formats.pdf_text.raised_words import MAX_LENGTH
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,8 +26,8 @@ def leave_out_doubles(layer: Layer, words: list[LayerWord]) -> list[LayerWord]:
         return words
     kept = _without_doubles(words)
     for word in kept:
-        if _REPEATED.fullmatch(word.text):
-            _shorten(layer, word)
+        if len(word.text) <= MAX_LENGTH and (match := _REPEATED.fullmatch(word.text)):
+            _shorten(layer, word, len(match[1]))
     return kept
 
 
@@ -64,10 +66,8 @@ def _is_double(first: Sides | None, second: Sides) -> bool:
     return all(abs(a - b) <= reach for a, b in zip(first, second, strict=True))
 
 
-def _shorten(layer: Layer, word: LayerWord) -> None:
-    """Leave out the repetitions of a word that PDFium joined with its doubles."""
-    match = _REPEATED.fullmatch(word.text)
-    length = len(match[1]) if match else len(word.text)
+def _shorten(layer: Layer, word: LayerWord, length: int) -> None:
+    """Leave out the repetitions of a word that PDFium joined with its doubles; it has `length` characters."""
     first, second = (layer.rects(word.start + at * length, word.start + (at + 1) * length) for at in range(2))
     if first and second and _is_double(first[0], second[0]):
         word.text = word.text[:length]

@@ -38,6 +38,8 @@ TOUCHING = 0.15
 """Space up to which a mark counts as part of the word before it, likewise."""
 NOTE_SPACE = 1.5
 """Greatest space between a mark at the beginning of a line and the word behind it, likewise."""
+MAX_LENGTH = 200
+"""Characters of a word from which it is none, and is not looked at."""
 MARK_LENGTH = 5
 """Characters of the longest mark that stands apart."""
 _MARK = re.compile(r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
@@ -124,7 +126,7 @@ def may_have_raised(layer: Layer, word: LayerWord, rects: Sequence[Sides]) -> bo
         word: The word.
         rects: Rectangles of the pieces of text that the page draws it with.
     """
-    if len(rects) == 1 and word.text.isalpha():
+    if len(word.text) > MAX_LENGTH or (len(rects) == 1 and word.text.isalpha()):
         return False
     _, bottom, _, top = word.upright
     lift = bottom + MIN_LIFT * (top - bottom)
