@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
-from vrag.corpus.formats.pdf_text.raised_words import find_lifted
+from vrag.corpus.formats.pdf_text.pdf_layer import find_glue, read_layer
+from vrag.corpus.formats.pdf_text.raised_words import LayerWord, find_lifted
 from vrag.corpus.formats.pdf_text.right_to_left import order_letters
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium import SKIPPED, Glyph, Pdf
+from vrag.geometry import Box
 from vrag.types import TurnedText
 
 if TYPE_CHECKING:
@@ -255,3 +256,14 @@ class TestWords:
         found = read(content)
         assert found.text == "the first week of October was moved"
         assert [found.text[word.start : word.end] for word in found.words][4:6] == ["Octo", "ber"]
+
+    @pytest.mark.parametrize(
+        ("between", "glue"), [("\u200c", "\u200c"), ("\u200b", ""), (" ", " "), ("\uf0b7", " "), ("", "")]
+    )
+    def test_what_takes_no_space_divides_no_word(self, between: str, glue: str) -> None:
+        characters = f"می{between}خواهم"
+        sides = (0.0, 0.0, 1.0, 1.0)
+        box = Box.unit(0, 0, 1, 1)
+        first = LayerWord("می", 0, 2, sides, 0, sides, box)
+        second = LayerWord("خواهم", 2 + len(between), len(characters), sides, 0, sides, box)
+        assert find_glue(characters, first, second) == glue

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 HYPHENS = frozenset("\x02\ufffe\xad")
 """Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
-INVISIBLE = SKIPPED + "\u200b\u200c\u200d\u2060\ufeff"
+NON_JOINER = "\u200c"
+"""Stands within Persian words, and is typed with them."""
+INVISIBLE = SKIPPED + NON_JOINER + "\u200b\u200d\u2060\ufeff"
 """Characters between two parts of one word that take no space."""
 CLOSING = frozenset(".,;:!?)]}%’”»")
 """Signs that stand at the end of a word."""
@@ -165,7 +167,7 @@ def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> Laye
     position = 0
     before: LayerWord | None = None
     for word in words:
-        glue = _glue(characters, before, word) if before else ""
+        glue = find_glue(characters, before, word) if before else ""
         text = unfold_word(word.text)
         parts += (glue, text)
         start = position + len(glue)
@@ -179,7 +181,7 @@ def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> Laye
     return LayerText("".join(parts), tuple(placed), tuple(turned))
 
 
-def _glue(characters: str, before: LayerWord, word: LayerWord) -> str:
+def find_glue(characters: str, before: LayerWord, word: LayerWord) -> str:
     """Return the text between two words: nothing, a space, a line break or a hyphen."""
     if word.turn != before.turn:
         return "\n"
@@ -187,13 +189,20 @@ def _glue(characters: str, before: LayerWord, word: LayerWord) -> str:
         return word.glue
     gap = characters[before.end : word.start]
     if not HYPHENS.isdisjoint(gap):
-        if word.base is not None:
-            return "-\n"
-        first_half = characters[max(0, before.end - 40) : before.end].rsplit(maxsplit=1)[-1]
-        return "-" if "-" in first_half or not word.text[0].islower() else ""
+        return _find_hyphen(characters, before, word)
     if "\n" in gap or "\r" in gap:
         return _glue_behind_mark(before, word, gap) if before.base or before.is_uneven else "\n"
-    return " " if gap.strip(INVISIBLE) else ""
+    if gap.strip(INVISIBLE):
+        return " "
+    return NON_JOINER if NON_JOINER in gap else ""
+
+
+def _find_hyphen(characters: str, before: LayerWord, word: LayerWord) -> str:
+    """Return what stands between the halves of a divided word: a hyphen where it is part of the word."""
+    if word.base is not None:
+        return "-\n"
+    first_half = characters[max(0, before.end - 40) : before.end].rsplit(maxsplit=1)[-1]
+    return "-" if "-" in first_half or not word.text[0].islower() else ""
 
 
 def _glue_behind_mark(before: LayerWord, word: LayerWord, gap: str) -> str:
