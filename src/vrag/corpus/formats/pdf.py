@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
-from vrag.corpus.ocr import WORD, read_picture
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdfium import IndependentPages
+from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
-from vrag.geometry import MAX_ASPECT, Box, Size
-from vrag.types import Item, ItemKind, TextSource, Word, item_id
+from vrag.geometry import MAX_ASPECT, Size
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    import re
-
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
-    from vrag.corpus.formats.pdfium import PdfiumPage
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
@@ -29,11 +27,6 @@ MIN_SIDE = 8
 """Pixels of the shorter side below which a page shows nothing."""
 SIGNATURE_BYTES = 1024
 """Length of the start in which readers look for the signature."""
-HYPHENS = frozenset("\x02\ufffe\xad")
-"""Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
-LIGATURES = str.maketrans(
-    dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
-)
 
 
 class PdfFile(OpenFile):
@@ -62,13 +55,13 @@ class PdfFile(OpenFile):
         """Make the item of one page."""
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words = read_layer(page)
+            text, words, turned = read_layer(page)
             image = page.render(_scale(page.size, options))
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
             if _letters(read) > _letters(text):
-                text, words, origin = read, found, TextSource.OCR
+                text, words, turned, origin = read, found, (), TextSource.OCR
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
@@ -79,6 +72,7 @@ class PdfFile(OpenFile):
             words=words,
             text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
+            facts=ItemFacts(turned=turned),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
 
@@ -104,39 +98,3 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
 
 def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
-
-
-def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
-    """Read the text layer of a page as far as it is in view, and its words with their boxes.
-
-    Words divided at the end of a line are joined in the text, and are two `Word`s with a box each.
-    """
-    parts: list[str] = []
-    words: list[Word] = []
-    position = last = 0
-    with page.layer() as layer:
-        characters, frame = layer.characters(), page.frame
-        for match in WORD.finditer(characters):
-            bounds = layer.bounds(*match.span())
-            box = frame.to_unit(*bounds) if bounds else None
-            if box is None or not all(0 <= side < 1 for side in box.center):
-                continue
-            box = Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))
-            word = match[0].translate(LIGATURES)
-            glue = _glue(characters, last, match) if parts else ""
-            parts += (glue, word)
-            position += len(glue) + len(word)
-            words.append(Word(position - len(word), position, box))
-            last = match.end()
-    return "".join(parts), tuple(words)
-
-
-def _glue(characters: str, last: int, match: re.Match[str]) -> str:
-    """Return the text between two words: nothing, a space, a line break or a hyphen."""
-    gap = characters[last : match.start()]
-    if not HYPHENS.isdisjoint(gap):
-        first_half = characters[max(0, last - 40) : last].rsplit(maxsplit=1)[-1]
-        return "-" if "-" in first_half or not match[0][0].islower() else ""
-    if "\n" in gap or "\r" in gap:
-        return "\n"
-    return " " if gap.strip(SKIPPED) else ""

@@ -35,6 +35,8 @@ BLANK_PAGE = (612.0, 792.0)
 """Width and height of a page whose image is missing, in points: letter paper."""
 QUALITY = 92
 """JPEG quality for images in other formats."""
+MAX_SLANT = 0.1
+"""Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 10_000
 """Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
@@ -302,6 +304,40 @@ def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     )
 
 
+Sides = tuple[float, float, float, float]
+"""Left, bottom, right and top in PDF coordinates."""
+
+
+def turn_sides(sides: Sides, turn: int) -> Sides:
+    """Return a rectangle as if text that is turned by quarters clockwise ran to the right.
+
+    >>> turn_sides((0, 0, 10, 40), 3), turn_sides((0, 0, 10, 40), 1)
+    ((0, -10, 40, 0), (-40, 0, 0, 10))
+    """
+    left, bottom, right, top = sides
+    match turn:
+        case 1:
+            return -top, left, -bottom, right
+        case 2:
+            return -right, -top, -left, -bottom
+        case 3:
+            return bottom, -right, top, -left
+        case _:
+            return sides
+
+
+class Glyph(NamedTuple):
+    """A character as it is drawn; lengths in points."""
+
+    character: str
+    bottom: float
+    top: float
+    """Of its ink."""
+    baseline: float
+    size: float
+    """Height of its line."""
+
+
 class Layer:
     """The text layer of a page; a context manager."""
 
@@ -311,6 +347,7 @@ class Layer:
         self._text = raw.FPDFText_LoadPage(page.raw)
         self._count_rects = raw.FPDFText_CountRects
         self._get_rect = raw.FPDFText_GetRect
+        self._get_angle = raw.FPDFText_GetCharAngle
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
 
@@ -328,21 +365,62 @@ class Layer:
             return text
         return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
 
-    def bounds(self, start: int, end: int) -> tuple[float, float, float, float] | None:
-        """Return left, bottom, right and top of characters `start` to `end`, in PDF coordinates.
+    def rects(self, start: int, end: int) -> list[Sides]:
+        """Return the rectangles around characters `start` to `end`, one for each piece of text of the page.
 
-        None where they have no marks, or marks without a position.
+        Marks without a position have none. One or two calls a word instead of one a character.
         """
         left, top, right, bottom = self._sides
-        x1 = y1 = math.inf
-        x2 = y2 = -math.inf
-        # One or two calls a word instead of one a character; the boxes are the same.
+        found: list[Sides] = []
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
-                x1, x2 = min(x1, left.value), max(x2, right.value)
-                y1, y2 = min(y1, bottom.value), max(y2, top.value)
-        bounds = x1, y1, x2, y2
-        return bounds if x1 <= x2 and y1 <= y2 and all(map(math.isfinite, bounds)) else None
+                sides = left.value, bottom.value, right.value, top.value
+                if sides[0] <= sides[2] and sides[1] <= sides[3] and all(map(math.isfinite, sides)):
+                    found.append(sides)
+        return found
+
+    def turn(self, index: int) -> int | None:
+        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""
+        angle = self._get_angle(self._text, index)
+        if angle <= 0:
+            return 0
+        quarters = angle / (math.pi / 2)
+        nearest = round(quarters)
+        if abs(quarters - nearest) > MAX_SLANT or (nearest % 4 and self._is_mirrored(index)):
+            return None
+        return nearest % 4
+
+    def _is_mirrored(self, index: int) -> bool:
+        from pypdfium2 import raw
+
+        matrix = raw.FS_MATRIX()
+        raw.FPDFText_GetMatrix(self._text, index, matrix)
+        return matrix.a * matrix.d - matrix.b * matrix.c < 0
+
+    def ink(self, index: int) -> Sides:
+        """Return the rectangle around what is drawn of a character."""
+        from pypdfium2 import raw
+
+        left, top, right, bottom = self._sides
+        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
+        return left.value, bottom.value, right.value, top.value
+
+    def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
+        """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""
+        from pypdfium2 import raw
+
+        x, y = ctypes.c_double(), ctypes.c_double()
+        loose = raw.FS_RECTF()
+        glyphs: list[Glyph] = []
+        for index in range(start, end):
+            raw.FPDFText_GetCharOrigin(self._text, index, x, y)
+            raw.FPDFText_GetLooseCharBox(self._text, index, loose)
+            _, foot, _, head = turn_sides(self.ink(index), turn)
+            _, low, _, high = turn_sides((loose.left, loose.bottom, loose.right, loose.top), turn)
+            _, baseline, _, _ = turn_sides((x.value, y.value, x.value, y.value), turn)
+            character = chr(raw.FPDFText_GetUnicode(self._text, index))
+            glyphs.append(Glyph(character, foot, head, baseline, high - low))
+        return glyphs
 
     def __enter__(self) -> Self:
         return self
