@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
+from vrag.corpus.formats.field_text import read_with_annotations
 from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
 from vrag.corpus.ocr import WORD, read_picture
@@ -62,7 +63,7 @@ class PdfFile(OpenFile):
         """Make the item of one page."""
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words = read_layer(page)
+            text, words = read_with_annotations(page, read_layer)
             image = page.render(_scale(page.size, options))
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:

@@ -1,0 +1,279 @@
+"""Words that annotations of a page show, at their places in its text: the values of forms, stamps.
+
+The value of a field follows the words at its left, which are its label as a rule. What has no words beside it
+is a line of its own, below the words above it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.corpus.formats.pdfium_annotations import AnnotationKind
+from vrag.corpus.ocr import WORD
+from vrag.geometry import Box
+from vrag.types import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.corpus.formats.pdfium import AnnotationPage, PdfiumPage
+    from vrag.corpus.formats.pdfium_annotations import ShownAnnotation
+
+MAX_GAP = 0.35
+"""Largest space between a field and its label beside it, in widths of the page."""
+NOTE_WORDS = 12
+"""Words of a comment in one line. Its words share the rectangle of its icon, from left to right."""
+EDGE = 0.002
+"""Words may lie so far beyond the rectangle of their annotation, in sides of the page."""
+
+
+@dataclass(slots=True)
+class FieldText:
+    """What one annotation shows."""
+
+    bounds: Box
+    kind: AnnotationKind = AnnotationKind.TEXT
+    words: list[tuple[str, str, Box]] = field(default_factory=list[tuple[str, str, Box]])
+    """Each word with what stands before it, its text and its box."""
+
+    @property
+    def first_line(self) -> Box:
+        """The box of its first line."""
+        last = next((at for at, (glue, _, _) in enumerate(self.words) if at and "\n" in glue), None)
+        return Box.around([box for _, _, box in self.words[:last]])
+
+
+@dataclass(slots=True)
+class _Gap:
+    """What is inserted between two words of a page, or before the first or after the last."""
+
+    after: list[FieldText] = field(default_factory=list[FieldText])
+    """Behind the word before it, in its line."""
+    lines: list[list[FieldText]] = field(default_factory=list[list[FieldText]])
+    """Lines of their own."""
+    before: list[FieldText] = field(default_factory=list[FieldText])
+    """In front of the word after it, in its line."""
+
+
+def read_with_annotations(
+    page: PdfiumPage, read_layer: Callable[[PdfiumPage], tuple[str, tuple[Word, ...]]]
+) -> tuple[str, tuple[Word, ...]]:
+    """Read the text layer of a page, and with it the words that annotations show on the page.
+
+    Args:
+        page: The page.
+        read_layer: Reads a text layer, and the boxes of its words.
+    """
+    text, words = read_layer(page)
+    with page.annotations() as shown:
+        if shown is None:
+            return text, words
+        fields = _field_texts(shown, *read_layer(shown.page))
+    return insert_fields(text, words, fields)
+
+
+def _field_texts(shown: AnnotationPage, text: str, words: Sequence[Word]) -> list[FieldText]:
+    """Return what each annotation shows, from the words of all of them."""
+    frame = shown.page.frame
+    fields = [FieldText(frame.to_unit(*each.bounds), each.kind) for each in shown.annotations]
+    _assign_words(fields, text, words)
+    for entry, annotation in zip(fields, shown.annotations, strict=True):
+        match annotation.kind:
+            case AnnotationKind.BUTTON:
+                entry.words = [("", annotation.text, entry.bounds)]
+            case AnnotationKind.NOTE:
+                entry.words = _note_words(annotation.text, entry.bounds)
+            case AnnotationKind.FILE:
+                entry.words = []
+            case AnnotationKind.TEXT:
+                entry.words = _spaced_as(annotation, entry.words)
+    return [entry for entry in fields if entry.words and _is_in_view(entry.bounds)]
+
+
+def _assign_words(fields: Sequence[FieldText], text: str, words: Sequence[Word]) -> None:
+    """Give each word to the smallest annotation around it; words beyond all of them are cut off, not seen."""
+    if not fields:
+        return
+    sides = np.array([entry.bounds.as_tuple() for entry in fields])
+    areas = (sides[:, 2] - sides[:, 0]) * (sides[:, 3] - sides[:, 1])
+    previous: tuple[int, int] | None = None
+    for word in words:
+        x, y = word.box.center
+        around = (sides[:, 0] - EDGE <= x) & (x <= sides[:, 2] + EDGE)
+        around &= (sides[:, 1] - EDGE <= y) & (y <= sides[:, 3] + EDGE)
+        if not around.any():
+            previous = None
+            continue
+        owner = int(np.where(around, areas, np.inf).argmin())
+        is_next = previous is not None and previous[0] == owner
+        glue = text[previous[1] : word.start] if previous and is_next else "\n"
+        fields[owner].words.append((glue, text[word.start : word.end], word.box))
+        previous = owner, word.end
+
+
+def _note_words(content: str, icon: Box) -> list[tuple[str, str, Box]]:
+    """Divide the rectangle of an icon among the words of its comment."""
+    found = [match[0] for match in WORD.finditer(content)]
+    rows = [found[at : at + NOTE_WORDS] for at in range(0, len(found), NOTE_WORDS)]
+    height = (icon.y2 - icon.y1) / max(1, len(rows))
+    words: list[tuple[str, str, Box]] = []
+    for number, row in enumerate(rows):
+        width = (icon.x2 - icon.x1) / len(row)
+        for place, word in enumerate(row):
+            left, top = icon.x1 + place * width, icon.y1 + number * height
+            words.append((" " if words else "", word, Box.unit(left, top, left + width, top + height)))
+    return words
+
+
+def _spaced_as(annotation: ShownAnnotation, words: list[tuple[str, str, Box]]) -> list[tuple[str, str, Box]]:
+    """Join words of a field whose value has no space between them: its letters stand in a cell each."""
+    parts = annotation.text.split()
+    if len(parts) == len(words) or "".join(parts) != "".join(word for _, word, _ in words):
+        return words
+    joined: list[tuple[str, str, Box]] = []
+    remaining = iter(words)
+    for part in parts:
+        boxes: list[Box] = []
+        length = 0
+        while length < len(part):
+            _, word, box = next(remaining)
+            boxes.append(box)
+            length += len(word)
+        if length > len(part):
+            return words
+        joined.append((" ", part, Box.around(boxes)))
+    return joined
+
+
+def _is_in_view(box: Box) -> bool:
+    return all(0 <= side < 1 for side in box.center)
+
+
+def insert_fields(
+    text: str, words: tuple[Word, ...], fields: Sequence[FieldText]
+) -> tuple[str, tuple[Word, ...]]:
+    """Insert what annotations show into the text of a page, and return the text with the words of both."""
+    gaps = _place(text, words, fields)
+    writer = _TextWriter()
+    end = 0
+    for at, word in enumerate(words):
+        glue = writer.write_gap(gaps.get(at), text[end : word.start])
+        writer.write(glue, text[word.start : word.end], word.box)
+        end = word.end
+    writer.write_gap(gaps.get(len(words)), "")
+    return "".join(writer.parts), tuple(writer.words)
+
+
+class _TextWriter:
+    """A text that is put together word by word."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.words: list[Word] = []
+        self._length = 0
+
+    def write(self, glue: str, text: str, box: Box) -> None:
+        """Add a word behind what stands between it and the one before."""
+        for part in (glue if self.parts else "", text):
+            self.parts.append(part)
+            self._length += len(part)
+        self.words.append(Word(self._length - len(text), self._length, box))
+
+    def write_gap(self, gap: _Gap | None, glue: str) -> str:
+        """Add what is inserted between two words, and return what stands before the second one then."""
+        if gap is None:
+            return glue
+        for entry in gap.after:
+            self._write_field(" ", entry)
+        for number, entry in ((number, entry) for line in gap.lines for number, entry in enumerate(line)):
+            self._write_field(" " if number else "\n", entry)
+        if gap.lines and "\n" not in glue:
+            glue = "\n"
+        glue = glue or " "
+        for entry in gap.before:
+            self._write_field(glue, entry)
+            glue = " "
+        return glue
+
+    def _write_field(self, separator: str, entry: FieldText) -> None:
+        for number, (glue, word, box) in enumerate(entry.words):
+            self.write(glue if number else separator, word, box)
+
+
+def _place(text: str, words: Sequence[Word], fields: Sequence[FieldText]) -> dict[int, _Gap]:
+    """Return what is inserted before each word, by its number; what follows the last word has their count."""
+    gaps: dict[int, _Gap] = defaultdict(_Gap)
+    boxes = np.array([word.box.as_tuple() for word in words]).reshape(-1, 4)
+    for row in _rows(fields):
+        alone: list[FieldText] = []
+        for entry in row:
+            left, right = _beside(boxes, entry)
+            if left is not None:
+                gaps[left + 1].after.append(entry)
+            elif right is not None:
+                gaps[right].before.append(entry)
+            else:
+                alone.append(entry)
+        if alone:
+            gaps[_below(text, words, boxes, Box.around([entry.first_line for entry in alone]))].lines.append(
+                alone
+            )
+    return gaps
+
+
+def _rows(fields: Sequence[FieldText]) -> list[list[FieldText]]:
+    """Return annotations row by row from above, each from left to right."""
+    rows: list[list[FieldText]] = []
+    for entry in sorted(fields, key=lambda each: each.first_line.center[1]):
+        line = entry.first_line
+        if rows and rows[-1][0].first_line.y1 < line.center[1] < rows[-1][0].first_line.y2:
+            rows[-1].append(entry)
+        else:
+            rows.append([entry])
+    return [sorted(row, key=lambda each: each.first_line.x1) for row in rows]
+
+
+def _beside(boxes: NDArray[np.float64], entry: FieldText) -> tuple[int | None, int | None]:
+    """Return the number of the word at the left of an annotation or of that at its right, or none.
+
+    Notes, and what lies over words of the page, are beside nothing.
+    """
+    if not len(boxes) or entry.kind is AnnotationKind.NOTE:
+        return None, None
+    x1, y1, x2, y2 = entry.first_line.as_tuple()
+    middle = (boxes[:, 1] + boxes[:, 3]) / 2
+    same_line = ((y1 < middle) & (middle < y2)) | (
+        (boxes[:, 1] < (y1 + y2) / 2) & ((y1 + y2) / 2 < boxes[:, 3])
+    )
+    overlap = np.minimum(boxes[:, 2], x2) - np.maximum(boxes[:, 0], x1)
+    if (same_line & (overlap > 0.3 * np.minimum(boxes[:, 2] - boxes[:, 0], x2 - x1))).any():
+        return None, None
+    centre, middles = (x1 + x2) / 2, (boxes[:, 0] + boxes[:, 2]) / 2
+    left_gaps = np.where(same_line & (middles < centre), entry.bounds.x1 - boxes[:, 2], np.inf)
+    right_gaps = np.where(same_line & (middles > centre), boxes[:, 0] - entry.bounds.x2, np.inf)
+    left, right = int(left_gaps.argmin()), int(right_gaps.argmin())
+    is_right = right_gaps[right] < left_gaps[left] if entry.kind is AnnotationKind.BUTTON else False
+    if left_gaps[left] <= MAX_GAP and not is_right:
+        return left, None
+    return None, right if right_gaps[right] <= MAX_GAP else None
+
+
+def _below(text: str, words: Sequence[Word], boxes: NDArray[np.float64], place: Box) -> int:
+    """Return the number of the word before which a line at a place goes: after the line above or beside."""
+    if not len(boxes):
+        return 0
+    is_above = boxes[:, 1] < place.center[1]
+    across = (boxes[:, 0] < place.x2) & (place.x1 < boxes[:, 2])
+    chosen = is_above & across if (is_above & across).any() else is_above
+    if not chosen.any():
+        return 0
+    at = int(np.where(chosen, boxes[:, 3] + 1e-6 * boxes[:, 2], -np.inf).argmax()) + 1
+    while at < len(words) and "\n" not in text[words[at - 1].end : words[at].start]:
+        at += 1
+    return at
