@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.field_text import read_with_annotations
 from vrag.corpus.formats.image import store_jpeg
+from vrag.corpus.formats.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
 from vrag.corpus.ocr import WORD, read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Box, Size
-from vrag.types import Item, ItemKind, TextSource, Word, item_id
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
     import re
@@ -65,6 +66,7 @@ class PdfFile(OpenFile):
         with self._pages.page(ordinal) as page:
             text, words = read_with_annotations(page, read_layer)
             image = page.render(_scale(page.size, options))
+            facts = self._facts(ordinal, page)
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
@@ -81,7 +83,14 @@ class PdfFile(OpenFile):
             text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
+            facts=facts,
         )
+
+    def _facts(self, ordinal: int, page: PdfiumPage) -> ItemFacts:
+        unread = unread_files(page.attached_files(), "The page")
+        if ordinal == 1:
+            unread += unread_files(self._pages.attached_files(), "The document")
+        return ItemFacts(label=printed_number(self._pages.label(ordinal), ordinal), unread=unread)
 
     def close(self) -> None:
         """Close the PDF file."""

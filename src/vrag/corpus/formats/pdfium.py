@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from vrag.corpus.formats.pdfium_annotations import (
     ShownAnnotation,
+    attached_files,
     extract_appearances,
+    files_on_page,
     has_shown_annotations,
+    read_utf16,
     shown_annotations,
     start_forms,
 )
@@ -128,6 +131,18 @@ class Pdf:
         except PdfiumError as error:
             raise CorpusError(f"Page {ordinal} is damaged.") from error
 
+    def label(self, ordinal: int) -> str:
+        """Return the number that a page has printed on it, as the file says; "" where it does not."""
+        from pypdfium2 import raw
+
+        return read_utf16(
+            lambda buffer, size: raw.FPDF_GetPageLabel(self._pdf.raw, ordinal - 1, buffer, size)
+        )
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files that are attached to the whole document."""
+        return attached_files(self._pdf)
+
     def close(self) -> None:
         """Close the file."""
         self._pdf.close()
@@ -202,6 +217,14 @@ class IndependentPages:
             self._is_tainted = True
         self._is_used = True
         return page
+
+    def label(self, ordinal: int) -> str:
+        """Return the printed number of a page, as `Pdf.label`."""
+        return self._pdf.label(ordinal)
+
+    def attached_files(self) -> list[str]:
+        """Return the names of attached files, as `Pdf.attached_files`."""
+        return self._pdf.attached_files()
 
     def close(self) -> None:
         """Close the file."""
@@ -330,6 +353,10 @@ class PdfiumPage:
     def layer(self) -> Layer:
         """Open its text layer."""
         return Layer(self._page)
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files of which it shows an icon."""
+        return files_on_page(self._page) if self._has_annotations else []
 
     def annotations(self) -> AbstractContextManager[AnnotationPage | None]:
         """Open what its annotations draw upon it; None if it has none that draw words."""

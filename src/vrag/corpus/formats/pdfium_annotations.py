@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 20_000
 """Characters of the value of a field, or of a comment; more are not read."""
+MAX_FILES = 1000
+"""Attached files; more are not counted."""
 CHECKED, NOT_CHECKED = "☑", "☐"
 CHOSEN, NOT_CHOSEN = "◉", "○"
 
@@ -34,7 +36,7 @@ class AnnotationKind(StrEnum):
     NOTE = "note"
     """A comment of which the page shows an icon: by its content."""
     FILE = "file"
-    """An attached file of which the page shows an icon: by its name."""
+    """An attached file of which the page shows an icon: not at all."""
 
 
 class ShownAnnotation(NamedTuple):
@@ -44,7 +46,7 @@ class ShownAnnotation(NamedTuple):
     bounds: tuple[float, float, float, float]
     """Left, bottom, right and top, in PDF coordinates."""
     text: str
-    """The value of a text field, the mark of a button's state, the content of a note, the name of a file."""
+    """The value of a text field, the mark of a button's state, the content of a note."""
 
 
 def has_shown_annotations(page: PdfPage) -> bool:
@@ -158,7 +160,7 @@ def _read(
         case raw.FPDF_ANNOT_TEXT:
             return AnnotationKind.NOTE, bounds, _string_of(annotation, b"Contents")
         case raw.FPDF_ANNOT_FILEATTACHMENT:
-            return AnnotationKind.FILE, bounds, _file_name(annotation)
+            return AnnotationKind.FILE, bounds, ""
         case raw.FPDF_ANNOT_WIDGET if forms:
             is_set = bool(raw.FPDFAnnot_IsChecked(forms.raw, annotation))
             match raw.FPDFAnnot_GetFormFieldType(forms.raw, annotation):
@@ -187,10 +189,28 @@ def _value_of(forms: Any, annotation: Any) -> str:  # noqa: ANN401 - handles of 
     return read_utf16(lambda buffer, size: raw.FPDFAnnot_GetFormFieldValue(forms, annotation, buffer, size))
 
 
-def _file_name(annotation: Any) -> str:  # noqa: ANN401 - a handle of PDFium
+def attached_files(pdf: PdfDocument) -> list[str]:
+    """Return the names of the files that are attached to a document, without those of its pages."""
     from pypdfium2 import raw
 
-    attachment = raw.FPDFAnnot_GetFileAttachment(annotation)
+    count = min(raw.FPDFDoc_GetAttachmentCount(pdf.raw), MAX_FILES)
+    return [_file_name(raw.FPDFDoc_GetAttachment(pdf.raw, index)) for index in range(count)]
+
+
+def files_on_page(page: PdfPage) -> list[str]:
+    """Return the names of the files that are attached to a place of a page."""
+    from pypdfium2 import raw
+
+    return [
+        _file_name(raw.FPDFAnnot_GetFileAttachment(annotation))
+        for annotation in _annotations(page)
+        if raw.FPDFAnnot_GetSubtype(annotation) == raw.FPDF_ANNOT_FILEATTACHMENT
+    ][:MAX_FILES]
+
+
+def _file_name(attachment: Any) -> str:  # noqa: ANN401 - a handle of PDFium
+    from pypdfium2 import raw
+
     if not attachment:
         return ""
     return read_utf16(lambda buffer, size: raw.FPDFAttachment_GetName(attachment, buffer, size))
