@@ -23,8 +23,10 @@ from vrag.corpus.formats.pdfium_annotations import (
     attached_files,
     extract_appearances,
     files_on_page,
+    has_fields,
     has_shown_annotations,
     read_utf16,
+    read_xfa_packets,
     shown_annotations,
     start_forms,
 )
@@ -115,7 +117,7 @@ class Pdf:
         self._source = source
         self._pdf = _open_pdf(source)
         if self._pdf.get_formtype():
-            self._pdf.init_forms()
+            start_forms(self._pdf)
         self._extracts: PdfDocument | None = None
         """The same file, changed by `extract_appearances`; opened when a page has annotations."""
 
@@ -142,6 +144,10 @@ class Pdf:
     def attached_files(self) -> list[str]:
         """Return the names of the files that are attached to the whole document."""
         return attached_files(self._pdf)
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of its XFA form by their names; none where it has no such form."""
+        return read_xfa_packets(self._pdf)
 
     def close(self) -> None:
         """Close the file."""
@@ -225,6 +231,10 @@ class IndependentPages:
     def attached_files(self) -> list[str]:
         """Return the names of attached files, as `Pdf.attached_files`."""
         return self._pdf.attached_files()
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of the XFA form, as `Pdf.read_xfa`."""
+        return self._pdf.read_xfa()
 
     def close(self) -> None:
         """Close the file."""
@@ -353,6 +363,11 @@ class PdfiumPage:
     def layer(self) -> Layer:
         """Open its text layer."""
         return Layer(self._page)
+
+    @property
+    def has_fields(self) -> bool:
+        """True if it has fields of a form, as far as they are annotations."""
+        return self._has_annotations and has_fields(self._page)
 
     def attached_files(self) -> list[str]:
         """Return the names of the files of which it shows an icon."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,12 @@ MAX_CHARACTERS = 20_000
 """Characters of the value of a field, or of a comment; more are not read."""
 MAX_FILES = 1000
 """Attached files; more are not counted."""
+MAX_PACKET_BYTES = 32 * 2**20
 CHECKED, NOT_CHECKED = "☑", "☐"
 CHOSEN, NOT_CHOSEN = "◉", "○"
+
+
+Sides: TypeAlias = tuple[float, float, float, float]
 
 
 class AnnotationKind(StrEnum):
@@ -43,7 +47,7 @@ class ShownAnnotation(NamedTuple):
     """An annotation that a page shows."""
 
     kind: AnnotationKind
-    bounds: tuple[float, float, float, float]
+    bounds: Sides
     """Left, bottom, right and top, in PDF coordinates."""
     text: str
     """The value of a text field, the mark of a button's state, the content of a note."""
@@ -56,6 +60,41 @@ def has_shown_annotations(page: PdfPage) -> bool:
     return any(
         raw.FPDFAnnot_GetSubtype(annotation) not in _unread_kinds() for annotation in _annotations(page)
     )
+
+
+def has_fields(page: PdfPage) -> bool:
+    """Return whether fields of a form are among the annotations that a page shows.
+
+    A signature that is not seen has a rectangle without an area.
+    """
+    from pypdfium2 import raw
+
+    return any(
+        raw.FPDFAnnot_GetSubtype(annotation) == raw.FPDF_ANNOT_WIDGET
+        and not _is_hidden(annotation)
+        and (bounds := _bounds_of(annotation)) is not None
+        and bounds[0] < bounds[2]
+        and bounds[1] < bounds[3]
+        for annotation in _annotations(page)
+    )
+
+
+def _is_hidden(annotation: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+    from pypdfium2 import raw
+
+    hiding = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+    return bool(raw.FPDFAnnot_GetFlags(annotation) & hiding)
+
+
+def _bounds_of(annotation: Any) -> Sides | None:  # noqa: ANN401 - a handle of PDFium
+    from pypdfium2 import raw
+
+    rectangle = raw.FS_RECTF()
+    if not raw.FPDFAnnot_GetRect(annotation, rectangle):
+        return None
+    x1, x2 = sorted((rectangle.left, rectangle.right))
+    y1, y2 = sorted((rectangle.bottom, rectangle.top))
+    return x1, y1, x2, y2
 
 
 def shown_annotations(pdf: PdfDocument, page: PdfPage) -> list[ShownAnnotation]:
@@ -72,15 +111,10 @@ def shown_annotations(pdf: PdfDocument, page: PdfPage) -> list[ShownAnnotation]:
     for annotation in _annotations(page):
         if raw.FPDFAnnot_GetSubtype(annotation) in _unread_kinds():
             continue
-        flags = raw.FPDFAnnot_GetFlags(annotation)
-        if flags & (raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW):
-            raw.FPDFAnnot_SetFlags(annotation, flags | raw.FPDF_ANNOT_FLAG_HIDDEN)
-            continue
-        rectangle = raw.FS_RECTF()
-        if raw.FPDFAnnot_GetRect(annotation, rectangle):
-            x1, x2 = sorted((rectangle.left, rectangle.right))
-            y1, y2 = sorted((rectangle.bottom, rectangle.top))
-            found.append(ShownAnnotation(*_read(pdf, annotation, (x1, y1, x2, y2))))
+        if _is_hidden(annotation):
+            raw.FPDFAnnot_SetFlags(annotation, raw.FPDF_ANNOT_FLAG_HIDDEN)
+        elif bounds := _bounds_of(annotation):
+            found.append(_read(pdf, annotation, bounds))
     return found
 
 
@@ -150,31 +184,39 @@ def _annotations(page: PdfPage) -> Iterator[Any]:
 def _read(
     pdf: PdfDocument,
     annotation: Any,  # noqa: ANN401 - a handle of PDFium
-    bounds: tuple[float, float, float, float],
-) -> tuple[AnnotationKind, tuple[float, float, float, float], str]:
-    """Return the fields of a `ShownAnnotation`."""
+    bounds: Sides,
+) -> ShownAnnotation:
+    """Return what is read of an annotation."""
+    kind, text = _kind_and_text(pdf, annotation)
+    return ShownAnnotation(kind, bounds, text)
+
+
+def _kind_and_text(
+    pdf: PdfDocument,
+    annotation: Any,  # noqa: ANN401 - a handle of PDFium
+) -> tuple[AnnotationKind, str]:
     from pypdfium2 import raw
 
     forms = pdf.formenv
     match raw.FPDFAnnot_GetSubtype(annotation):
         case raw.FPDF_ANNOT_TEXT:
-            return AnnotationKind.NOTE, bounds, _string_of(annotation, b"Contents")
+            return AnnotationKind.NOTE, _string_of(annotation, b"Contents")
         case raw.FPDF_ANNOT_FILEATTACHMENT:
-            return AnnotationKind.FILE, bounds, ""
+            return AnnotationKind.FILE, ""
         case raw.FPDF_ANNOT_WIDGET if forms:
             is_set = bool(raw.FPDFAnnot_IsChecked(forms.raw, annotation))
             match raw.FPDFAnnot_GetFormFieldType(forms.raw, annotation):
                 case raw.FPDF_FORMFIELD_CHECKBOX:
-                    return AnnotationKind.BUTTON, bounds, CHECKED if is_set else NOT_CHECKED
+                    return AnnotationKind.BUTTON, CHECKED if is_set else NOT_CHECKED
                 case raw.FPDF_FORMFIELD_RADIOBUTTON:
-                    return AnnotationKind.BUTTON, bounds, CHOSEN if is_set else NOT_CHOSEN
+                    return AnnotationKind.BUTTON, CHOSEN if is_set else NOT_CHOSEN
                 case raw.FPDF_FORMFIELD_TEXTFIELD:
-                    return AnnotationKind.TEXT, bounds, _value_of(forms.raw, annotation)
+                    return AnnotationKind.TEXT, _value_of(forms.raw, annotation)
                 case _:
                     pass
         case _:
             pass
-    return AnnotationKind.TEXT, bounds, ""
+    return AnnotationKind.TEXT, ""
 
 
 def _string_of(annotation: Any, key: bytes) -> str:  # noqa: ANN401 - a handle of PDFium
@@ -195,6 +237,27 @@ def attached_files(pdf: PdfDocument) -> list[str]:
 
     count = min(raw.FPDFDoc_GetAttachmentCount(pdf.raw), MAX_FILES)
     return [_file_name(raw.FPDFDoc_GetAttachment(pdf.raw, index)) for index in range(count)]
+
+
+def read_xfa_packets(pdf: PdfDocument) -> dict[str, bytes]:
+    """Return the parts of the XFA form of a document by their names, as far as they are not too large."""
+    from pypdfium2 import raw
+
+    packets: dict[str, bytes] = {}
+    for index in range(min(max(raw.FPDF_GetXFAPacketCount(pdf.raw), 0), MAX_FILES)):
+        name_size = raw.FPDF_GetXFAPacketName(pdf.raw, index, None, 0)
+        if not 0 < name_size <= MAX_CHARACTERS:
+            continue
+        name = ctypes.create_string_buffer(name_size)
+        raw.FPDF_GetXFAPacketName(pdf.raw, index, name, name_size)
+        size = ctypes.c_ulong()
+        raw.FPDF_GetXFAPacketContent(pdf.raw, index, None, 0, size)
+        if not 0 < size.value <= MAX_PACKET_BYTES:
+            continue
+        content = ctypes.create_string_buffer(size.value)
+        raw.FPDF_GetXFAPacketContent(pdf.raw, index, content, size.value, size)
+        packets[name.value.decode("utf-8", "replace")] = content.raw
+    return packets
 
 
 def files_on_page(page: PdfPage) -> list[str]:
