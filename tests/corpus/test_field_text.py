@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,6 +10,7 @@ from PIL import Image
 
 from corpus.annotated_pdfs import LABEL, annotated_page, annotation, appearance, text_field, widget
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+from corpus.test_pdf import read_pages
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.field_text import FieldText, insert_fields
@@ -82,6 +85,22 @@ def test_a_field_below_its_label_is_a_line_of_its_own(tmp_path: Path) -> None:
         tmp_path, annotated_page(text_field("/V (Kittiwake)", "60 660 300 680"), content=content)
     )
     assert item.text == "Name of the boat\nKittiwake\nSign below."
+
+
+def test_a_row_of_fields_stands_behind_its_one_label(tmp_path: Path) -> None:
+    heads = "".join(text_at(x, 704, head, 12) for x, head in ((200, "Item"), (320, "Count"), (440, "Price")))
+    rows = text_at(60, 664, "Row 1", 12) + text_at(60, 634, "Row 2", 12)
+    fields = [
+        text_field(
+            f"/V (r{row}c{column})",
+            f"{80 + 120 * column} {y} {190 + 120 * column} {y + 20}",
+            f"{row}{column}",
+        )
+        for row, y in ((1, 660), (2, 630))
+        for column in (1, 2, 3)
+    ]
+    item = read_item(tmp_path, annotated_page(*fields, content=heads + rows))
+    assert item.text == "Item Count Price\nRow 1 r1c1 r1c2 r1c3\nRow 2 r2c1 r2c2 r2c3"
 
 
 def test_a_field_within_a_sentence_is_read_there(tmp_path: Path) -> None:
@@ -197,6 +216,28 @@ def test_a_page_without_annotations_opens_its_file_once(tmp_path: Path) -> None:
         assert shown is None
     assert pdf._extracts is None
     pdf.close()
+
+
+@pytest.mark.slow
+def test_a_page_with_annotations_gives_the_same_whatever_was_read_before_it(tmp_path: Path) -> None:
+    """In a process of its own: PDFium is started anew only where nothing is open."""
+    notes = [
+        annotation("FreeText", f"/Contents ({words}) /DA (/Helv {size} Tf 0 g)")
+        for words, size in (("Wide WWW", 18), ("iii", 9))
+    ]
+    pages = [
+        PdfPage(text_at(72, 500, "Same words"), f"/MediaBox [0 0 612 792] /Annots [{note}]") for note in notes
+    ]
+    path = tmp_path / "file.pdf"
+    path.write_bytes(pdf_bytes(*pages, PdfPage(text_at(72, 500, "Same words"))))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+
+        def read(*ordinals: int) -> dict[int, tuple[Item, bytes]]:
+            return process.submit(read_pages, path, ordinals).result()
+
+        alone = read(1) | read(2) | read(3)
+        assert alone[1][0].text == "Wide WWW\nSame words"
+        assert read(1, 2, 3) == read(3, 2, 1) == read(2, 3, 1) == read(2, 1, 3, 1, 2) == alone
 
 
 def test_words_are_inserted_where_they_stand_and_all_words_match_the_text() -> None:

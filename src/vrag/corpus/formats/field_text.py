@@ -212,8 +212,10 @@ def _place(text: str, words: Sequence[Word], fields: Sequence[FieldText]) -> dic
     boxes = np.array([word.box.as_tuple() for word in words]).reshape(-1, 4)
     for row in _rows(fields):
         alone: list[FieldText] = []
+        left, end = None, 0.0
         for entry in row:
-            left, right = _beside(boxes, entry)
+            left, right = _beside(boxes, entry, left, end)
+            end = entry.bounds.x2
             if left is not None:
                 gaps[left + 1].after.append(entry)
             elif right is not None:
@@ -239,10 +241,18 @@ def _rows(fields: Sequence[FieldText]) -> list[list[FieldText]]:
     return [sorted(row, key=lambda each: each.first_line.x1) for row in rows]
 
 
-def _beside(boxes: NDArray[np.float64], entry: FieldText) -> tuple[int | None, int | None]:
+def _beside(
+    boxes: NDArray[np.float64], entry: FieldText, before: int | None, end: float
+) -> tuple[int | None, int | None]:
     """Return the number of the word at the left of an annotation or of that at its right, or none.
 
     Notes, and what lies over words of the page, are beside nothing.
+
+    Args:
+        boxes: Boxes of the words, (words, 4).
+        entry: The annotation.
+        before: The word at the left of the annotation before it in its row; None if that has none.
+        end: Right side of the annotation before it: a row of fields may have one label.
     """
     if not len(boxes) or entry.kind is AnnotationKind.NOTE:
         return None, None
@@ -258,8 +268,9 @@ def _beside(boxes: NDArray[np.float64], entry: FieldText) -> tuple[int | None, i
     left_gaps = np.where(same_line & (middles < centre), entry.bounds.x1 - boxes[:, 2], np.inf)
     right_gaps = np.where(same_line & (middles > centre), boxes[:, 0] - entry.bounds.x2, np.inf)
     left, right = int(left_gaps.argmin()), int(right_gaps.argmin())
-    is_right = right_gaps[right] < left_gaps[left] if entry.kind is AnnotationKind.BUTTON else False
-    if left_gaps[left] <= MAX_GAP and not is_right:
+    gap = min(left_gaps[left], entry.bounds.x1 - end) if left == before else left_gaps[left]
+    is_right = right_gaps[right] < gap if entry.kind is AnnotationKind.BUTTON else False
+    if gap <= MAX_GAP and not is_right:
         return left, None
     return None, right if right_gaps[right] <= MAX_GAP else None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def start_forms(pdf: PdfDocument) -> None:
         pdf.formenv = PdfFormEnv(handle, settings)
 
 
+@cache
 def _unread_kinds() -> frozenset[int]:
     """Return the kinds of annotations that have no words of their own on the page."""
     from pypdfium2 import raw
