@@ -196,11 +196,11 @@ class Engine(ForwardedItems):
         snapshot = self.snapshot()
         rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
         catalog = snapshot.catalog
-        found = (
-            put_named_pages_first(fused(lists), query, catalog, self.collection)
-            for query, lists in zip(queries, rankings, strict=True)
-        )
-        return [catalog.hits(entries[:top_k]) for entries in found]
+        found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+        return [
+            put_named_pages_first(hits, query, top_k, catalog, self.collection)
+            for query, hits in zip(queries, found, strict=True)
+        ]
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:
         """Return for each query the best `depth` items of each ranking, not fused, all from one version."""
