@@ -167,6 +167,13 @@ def test_typed_text_is_read_as_it_is_drawn(tmp_path: Path, entries: str) -> None
     assert contrast(tmp_path, item, "Paid") > 100
 
 
+@pytest.mark.parametrize("line", ["." * 60, "_" * 40, ". " * 30])
+def test_text_typed_on_a_line_to_write_on_follows_its_label(tmp_path: Path, line: str) -> None:
+    typed = annotation("FreeText", "/Contents (Ilse Varga) /DA (/Helv 11 Tf 0 g)", "110 700 300 720")
+    item = read_item(tmp_path, annotated_page(typed, content=text_at(60, 704, f"Name: {line}", 12)))
+    assert item.text.startswith("Name: Ilse Varga")
+
+
 def test_a_stamp_over_a_line_does_not_cut_it(tmp_path: Path) -> None:
     content = text_at(60, 704, "The fee is forty euros and payable in May.", 12)
     stamp = annotation("Stamp", DRAWN_BY_7, "100 700 320 720")

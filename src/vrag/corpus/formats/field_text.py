@@ -210,6 +210,8 @@ def _place(text: str, words: Sequence[Word], fields: Sequence[FieldText]) -> dic
     """Return what is inserted before each word, by its number; what follows the last word has their count."""
     gaps: dict[int, _Gap] = defaultdict(_Gap)
     boxes = np.array([word.box.as_tuple() for word in words]).reshape(-1, 4)
+    is_filler = [not any(map(str.isalnum, text[word.start : word.end])) for word in words]
+    boxes[is_filler] = np.nan  # dots and lines to write on are no labels, and a value may lie over them
     for row in _rows(fields):
         alone: list[FieldText] = []
         left, end = None, 0.0
