@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_pdf import read_pages
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.field_text import FieldText, insert_fields
-from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.field_text import FieldText, FieldWord, insert_fields, read_with_annotations
+from vrag.corpus.formats.pdf import PdfFile, read_layer
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.geometry import Box
-from vrag.types import Word
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,14 +215,37 @@ def test_values_on_an_empty_page_are_its_text(tmp_path: Path) -> None:
     assert read_item(tmp_path, annotated_page(*fields, content="")).text == "one two"
 
 
-def test_a_page_without_annotations_opens_its_file_once(tmp_path: Path) -> None:
-    from vrag.corpus.formats.pdfium import Pdf
-
-    pdf = Pdf(pdf_bytes(PdfPage(text_at(72, 700, "words"))))
-    with pdf.page(1) as page, page.annotations() as shown:
-        assert shown is None
-    assert pdf._extracts is None
+def test_the_annotations_of_a_page_can_be_read_again() -> None:
+    pdf = Pdf(annotated_page(text_field()))
+    with pdf.page(1) as page:
+        first = read_with_annotations(page, read_layer)
+        assert read_with_annotations(page, read_layer) == first
     pdf.close()
+    assert first[0] == f"{LABEL} HM-552-9071"
+
+
+class CountedFile:
+    """A file that counts how often it is opened."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path, self.count = path, 0
+        path.write_bytes(data)
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        self.count += 1
+        return self.path.open(mode)
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [(pdf_bytes(PdfPage(text_at(72, 700, "words"))), 1), (annotated_page(text_field()), 2)]
+)
+def test_a_page_without_annotations_opens_its_file_once(tmp_path: Path, data: bytes, count: int) -> None:
+    file = CountedFile(tmp_path / "file.pdf", data)
+    pdf = Pdf(file)
+    with pdf.page(1) as page:
+        read_with_annotations(page, read_layer)
+    pdf.close()
+    assert file.count == count
 
 
 @pytest.mark.slow
@@ -248,18 +271,22 @@ def test_a_page_with_annotations_gives_the_same_whatever_was_read_before_it(tmp_
 
 
 def test_words_are_inserted_where_they_stand_and_all_words_match_the_text() -> None:
-    text = "Name Boat\nEnd"
-    words = (
-        Word(0, 4, Box.unit(0.1, 0.1, 0.2, 0.12)),
-        Word(5, 9, Box.unit(0.5, 0.1, 0.6, 0.12)),
-        Word(10, 13, Box.unit(0.1, 0.5, 0.2, 0.52)),
-    )
+    words = [
+        FieldWord("", "Name", Box.unit(0.1, 0.1, 0.2, 0.12)),
+        FieldWord(" ", "Boat", Box.unit(0.5, 0.1, 0.6, 0.12)),
+        FieldWord("\n", "End", Box.unit(0.1, 0.5, 0.2, 0.52), angle=90),
+        FieldWord(" ", "here", Box.unit(0.2, 0.5, 0.3, 0.52), angle=90),
+    ]
 
     def entry(word: str, x: float, y: float) -> FieldText:
         box = Box.unit(x, y, x + 0.1, y + 0.02)
-        return FieldText(box, words=[("", word, box)])
+        return FieldText(box, words=[FieldWord("", word, box, 270 if word == "alone" else 0)])
 
     fields = [entry("Kittiwake", 0.65, 0.1), entry("Ilse", 0.25, 0.1), entry("alone", 0.1, 0.3)]
-    joined, placed = insert_fields(text, words, fields)
-    assert joined == "Name Ilse Boat Kittiwake\nalone\nEnd"
+    joined, placed, turned = insert_fields(words, fields)
+    assert joined == "Name Ilse Boat Kittiwake\nalone\nEnd here"
     assert [joined[word.start : word.end] for word in placed] == joined.split()
+    assert [(joined[part.start : part.end], part.angle) for part in turned] == [
+        ("alone", 270),
+        ("End here", 90),
+    ]

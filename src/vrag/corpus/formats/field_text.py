@@ -6,16 +6,16 @@ is a line of its own, below the words above it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from vrag.corpus.formats.pdfium_annotations import AnnotationKind
 from vrag.corpus.ocr import WORD
 from vrag.geometry import Box
-from vrag.types import Word
+from vrag.types import TurnedText, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,20 +33,30 @@ EDGE = 0.002
 """Words may lie so far beyond the rectangle of their annotation, in sides of the page."""
 
 
+class FieldWord(NamedTuple):
+    """A word that an annotation shows."""
+
+    glue: str
+    """What stands between it and the word before it."""
+    text: str
+    box: Box
+    angle: int = 0
+    """Degrees clockwise by which its line is turned, as `TurnedText.angle`."""
+
+
 @dataclass(slots=True)
 class FieldText:
     """What one annotation shows."""
 
     bounds: Box
     kind: AnnotationKind = AnnotationKind.TEXT
-    words: list[tuple[str, str, Box]] = field(default_factory=list[tuple[str, str, Box]])
-    """Each word with what stands before it, its text and its box."""
+    words: list[FieldWord] = field(default_factory=list[FieldWord])
 
     @property
     def first_line(self) -> Box:
         """The box of its first line."""
-        last = next((at for at, (glue, _, _) in enumerate(self.words) if at and "\n" in glue), None)
-        return Box.around([box for _, _, box in self.words[:last]])
+        last = next((at for at, word in enumerate(self.words) if at and "\n" in word.glue), None)
+        return Box.around([word.box for word in self.words[:last]])
 
 
 @dataclass(slots=True)
@@ -62,112 +72,125 @@ class _Gap:
 
 
 def read_with_annotations(
-    page: PdfiumPage, read_layer: Callable[[PdfiumPage], tuple[str, tuple[Word, ...]]]
-) -> tuple[str, tuple[Word, ...]]:
+    page: PdfiumPage, read_layer: Callable[[PdfiumPage], tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]]
+) -> tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]:
     """Read the text layer of a page, and with it the words that annotations show on the page.
 
     Args:
         page: The page.
-        read_layer: Reads a text layer, and the boxes of its words.
+        read_layer: Reads a text layer: its text, the boxes of its words, and what of it is turned.
     """
-    text, words = read_layer(page)
+    text, words, turned = read_layer(page)
     with page.annotations() as shown:
         if shown is None:
-            return text, words
-        fields = _field_texts(shown, *read_layer(shown.page))
-    return insert_fields(text, words, fields)
+            return text, words, turned
+        fields = _field_texts(shown, _list_words(*read_layer(shown.page)))
+    return insert_fields(_list_words(text, words, turned), fields)
 
 
-def _field_texts(shown: AnnotationPage, text: str, words: Sequence[Word]) -> list[FieldText]:
+def _list_words(text: str, words: Sequence[Word], turned: Sequence[TurnedText]) -> list[FieldWord]:
+    """Return the words of a text layer, each with what stands before it."""
+    listed: list[FieldWord] = []
+    remaining = deque(turned)
+    end = 0
+    for word in words:
+        while remaining and remaining[0].end <= word.start:
+            remaining.popleft()
+        angle = remaining[0].angle if remaining and remaining[0].start <= word.start else 0
+        listed.append(FieldWord(text[end : word.start], text[word.start : word.end], word.box, angle))
+        end = word.end
+    return listed
+
+
+def _field_texts(shown: AnnotationPage, words: Sequence[FieldWord]) -> list[FieldText]:
     """Return what each annotation shows, from the words of all of them."""
     frame = shown.page.frame
-    fields = [FieldText(frame.to_unit(*each.bounds), each.kind) for each in shown.annotations]
-    _assign_words(fields, text, words)
+    fields = [FieldText(_clip(frame.to_unit(*each.bounds)), each.kind) for each in shown.annotations]
+    _assign_words(fields, words)
     for entry, annotation in zip(fields, shown.annotations, strict=True):
         match annotation.kind:
             case AnnotationKind.BUTTON:
-                entry.words = [("", annotation.text, entry.bounds)]
+                entry.words = [FieldWord("", annotation.text, entry.bounds)]
             case AnnotationKind.NOTE:
                 entry.words = _note_words(annotation.text, entry.bounds)
             case AnnotationKind.FILE:
                 entry.words = []
             case AnnotationKind.TEXT:
                 entry.words = _spaced_as(annotation, entry.words)
-    return [entry for entry in fields if entry.words and _is_in_view(entry.bounds)]
+    return [entry for entry in fields if entry.words and entry.bounds.area > 0]
 
 
-def _assign_words(fields: Sequence[FieldText], text: str, words: Sequence[Word]) -> None:
+def _clip(box: Box) -> Box:
+    """Return the part of a rectangle that lies on the page; its area is 0 if there is none."""
+    x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in box.as_tuple())
+    return Box.unit(x1, y1, x2, y2)
+
+
+def _assign_words(fields: Sequence[FieldText], words: Sequence[FieldWord]) -> None:
     """Give each word to the smallest annotation around it; words beyond all of them are cut off, not seen."""
     if not fields:
         return
     sides = np.array([entry.bounds.as_tuple() for entry in fields])
     areas = (sides[:, 2] - sides[:, 0]) * (sides[:, 3] - sides[:, 1])
-    previous: tuple[int, int] | None = None
+    previous: int | None = None
     for word in words:
         x, y = word.box.center
         around = (sides[:, 0] - EDGE <= x) & (x <= sides[:, 2] + EDGE)
         around &= (sides[:, 1] - EDGE <= y) & (y <= sides[:, 3] + EDGE)
-        if not around.any():
-            previous = None
-            continue
-        owner = int(np.where(around, areas, np.inf).argmin())
-        is_next = previous is not None and previous[0] == owner
-        glue = text[previous[1] : word.start] if previous and is_next else "\n"
-        fields[owner].words.append((glue, text[word.start : word.end], word.box))
-        previous = owner, word.end
+        owner = int(np.where(around, areas, np.inf).argmin()) if around.any() else None
+        if owner is not None:
+            glue = word.glue if owner == previous else "\n"
+            fields[owner].words.append(word._replace(glue=glue))
+        previous = owner
 
 
-def _note_words(content: str, icon: Box) -> list[tuple[str, str, Box]]:
+def _note_words(content: str, icon: Box) -> list[FieldWord]:
     """Divide the rectangle of an icon among the words of its comment."""
     found = [match[0] for match in WORD.finditer(content)]
     rows = [found[at : at + NOTE_WORDS] for at in range(0, len(found), NOTE_WORDS)]
     height = (icon.y2 - icon.y1) / max(1, len(rows))
-    words: list[tuple[str, str, Box]] = []
+    words: list[FieldWord] = []
     for number, row in enumerate(rows):
         width = (icon.x2 - icon.x1) / len(row)
         for place, word in enumerate(row):
             left, top = icon.x1 + place * width, icon.y1 + number * height
-            words.append((" " if words else "", word, Box.unit(left, top, left + width, top + height)))
+            words.append(FieldWord(" ", word, Box.unit(left, top, left + width, top + height)))
     return words
 
 
-def _spaced_as(annotation: ShownAnnotation, words: list[tuple[str, str, Box]]) -> list[tuple[str, str, Box]]:
+def _spaced_as(annotation: ShownAnnotation, words: list[FieldWord]) -> list[FieldWord]:
     """Join words of a field whose value has no space between them: its letters stand in a cell each."""
     parts = annotation.text.split()
-    if len(parts) == len(words) or "".join(parts) != "".join(word for _, word, _ in words):
+    if len(parts) == len(words) or "".join(parts) != "".join(word.text for word in words):
         return words
-    joined: list[tuple[str, str, Box]] = []
+    joined: list[FieldWord] = []
     remaining = iter(words)
     for part in parts:
         boxes: list[Box] = []
         length = 0
         while length < len(part):
-            _, word, box = next(remaining)
-            boxes.append(box)
-            length += len(word)
+            word = next(remaining)
+            boxes.append(word.box)
+            length += len(word.text)
         if length > len(part):
             return words
-        joined.append((" ", part, Box.around(boxes)))
+        joined.append(FieldWord(" ", part, Box.around(boxes)))
     return joined
 
 
-def _is_in_view(box: Box) -> bool:
-    return all(0 <= side < 1 for side in box.center)
-
-
 def insert_fields(
-    text: str, words: tuple[Word, ...], fields: Sequence[FieldText]
-) -> tuple[str, tuple[Word, ...]]:
-    """Insert what annotations show into the text of a page, and return the text with the words of both."""
-    gaps = _place(text, words, fields)
+    words: Sequence[FieldWord], fields: Sequence[FieldText]
+) -> tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]:
+    """Insert what annotations show between the words of a page.
+
+    Returns the text with the words of both, and what of it is turned.
+    """
+    gaps = _place(words, fields)
     writer = _TextWriter()
-    end = 0
     for at, word in enumerate(words):
-        glue = writer.write_gap(gaps.get(at), text[end : word.start])
-        writer.write(glue, text[word.start : word.end], word.box)
-        end = word.end
+        writer.write(word._replace(glue=writer.write_gap(gaps.get(at), word.glue)))
     writer.write_gap(gaps.get(len(words)), "")
-    return "".join(writer.parts), tuple(writer.words)
+    return "".join(writer.parts), tuple(writer.words), tuple(writer.turned)
 
 
 class _TextWriter:
@@ -176,14 +199,23 @@ class _TextWriter:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.words: list[Word] = []
+        self.turned: list[TurnedText] = []
         self._length = 0
 
-    def write(self, glue: str, text: str, box: Box) -> None:
+    def write(self, word: FieldWord) -> None:
         """Add a word behind what stands between it and the one before."""
-        for part in (glue if self.parts else "", text):
-            self.parts.append(part)
-            self._length += len(part)
-        self.words.append(Word(self._length - len(text), self._length, box))
+        glue = word.glue if self.parts else ""
+        self.parts += (glue, word.text)
+        start = self._length + len(glue)
+        end = self._length = start + len(word.text)
+        self.words.append(Word(start, end, word.box))
+        if word.angle:
+            if self.turned and (self.turned[-1].end, self.turned[-1].angle) == (
+                start - len(glue),
+                word.angle,
+            ):
+                start = self.turned.pop().start
+            self.turned.append(TurnedText(start, end, word.angle))
 
     def write_gap(self, gap: _Gap | None, glue: str) -> str:
         """Add what is inserted between two words, and return what stands before the second one then."""
@@ -202,15 +234,15 @@ class _TextWriter:
         return glue
 
     def _write_field(self, separator: str, entry: FieldText) -> None:
-        for number, (glue, word, box) in enumerate(entry.words):
-            self.write(glue if number else separator, word, box)
+        for number, word in enumerate(entry.words):
+            self.write(word if number else word._replace(glue=separator))
 
 
-def _place(text: str, words: Sequence[Word], fields: Sequence[FieldText]) -> dict[int, _Gap]:
+def _place(words: Sequence[FieldWord], fields: Sequence[FieldText]) -> dict[int, _Gap]:
     """Return what is inserted before each word, by its number; what follows the last word has their count."""
     gaps: dict[int, _Gap] = defaultdict(_Gap)
     boxes = np.array([word.box.as_tuple() for word in words]).reshape(-1, 4)
-    is_filler = [not any(map(str.isalnum, text[word.start : word.end])) for word in words]
+    is_filler = [not any(map(str.isalnum, word.text)) for word in words]
     boxes[is_filler] = np.nan  # dots and lines to write on are no labels, and a value may lie over them
     for row in _rows(fields):
         alone: list[FieldText] = []
@@ -225,9 +257,7 @@ def _place(text: str, words: Sequence[Word], fields: Sequence[FieldText]) -> dic
             else:
                 alone.append(entry)
         if alone:
-            gaps[_below(text, words, boxes, Box.around([entry.first_line for entry in alone]))].lines.append(
-                alone
-            )
+            gaps[_below(words, boxes, Box.around([entry.first_line for entry in alone]))].lines.append(alone)
     return gaps
 
 
@@ -277,7 +307,7 @@ def _beside(
     return None, right if right_gaps[right] <= MAX_GAP else None
 
 
-def _below(text: str, words: Sequence[Word], boxes: NDArray[np.float64], place: Box) -> int:
+def _below(words: Sequence[FieldWord], boxes: NDArray[np.float64], place: Box) -> int:
     """Return the number of the word before which a line at a place goes: after the line above or beside."""
     if not len(boxes):
         return 0
@@ -287,6 +317,6 @@ def _below(text: str, words: Sequence[Word], boxes: NDArray[np.float64], place: 
     if not chosen.any():
         return 0
     at = int(np.where(chosen, boxes[:, 3] + 1e-6 * boxes[:, 2], -np.inf).argmax()) + 1
-    while at < len(words) and "\n" not in text[words[at - 1].end : words[at].start]:
+    while at < len(words) and "\n" not in words[at].glue:
         at += 1
     return at

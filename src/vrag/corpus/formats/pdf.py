@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
@@ -16,7 +17,7 @@ from vrag.corpus.ocr import WORD, read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Box, Size
-from vrag.types import Item, ItemFacts, ItemKind, TextSource, Word, item_id
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, TurnedText, Word, item_id
 
 if TYPE_CHECKING:
     import re
@@ -71,14 +72,14 @@ class PdfFile(OpenFile):
             return passage_item(self._form.passages[ordinal - self._page_count - 1], self._source, ordinal)
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words = read_with_annotations(page, read_layer)
+            text, words, turned = read_with_annotations(page, read_layer)
             image = page.render(_scale(page.size, options))
             facts = self._facts(ordinal, page)
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
             if _letters(read) > _letters(text):
-                text, words, origin = read, found, TextSource.OCR
+                text, words, turned, origin = read, found, (), TextSource.OCR
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
@@ -90,7 +91,7 @@ class PdfFile(OpenFile):
             text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
-            facts=facts,
+            facts=replace(facts, turned=turned),
         )
 
     def _read_form(self) -> FormText:
@@ -132,7 +133,7 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
+def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]:
     """Read the text layer of a page as far as it is in view, and its words with their boxes.
 
     Words divided at the end of a line are joined in the text, and are two `Word`s with a box each.
@@ -154,7 +155,7 @@ def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
             position += len(glue) + len(word)
             words.append(Word(position - len(word), position, box))
             last = match.end()
-    return "".join(parts), tuple(words)
+    return "".join(parts), tuple(words), ()
 
 
 def _glue(characters: str, last: int, match: re.Match[str]) -> str:

@@ -120,6 +120,8 @@ class Pdf:
             start_forms(self._pdf)
         self._extracts: PdfDocument | None = None
         """The same file, changed by `extract_appearances`; opened when a page has annotations."""
+        self._extracted: set[int] = set()
+        """Its pages that were changed, from 0."""
 
     def __len__(self) -> int:
         return len(self._pdf)
@@ -160,9 +162,13 @@ class Pdf:
         """Open what the annotations of a page draw."""
         from pypdfium2 import PdfiumError
 
+        if self._extracts is not None and index in self._extracted:
+            self._extracts.close()
+            self._extracts = None
         if self._extracts is None:
-            self._extracts = _open_pdf(self._source)
+            self._extracts, self._extracted = _open_pdf(self._source), set()
             start_forms(self._extracts)
+        self._extracted.add(index)
         try:
             page = self._extracts[index]
             annotations = shown_annotations(self._extracts, page)
