@@ -185,6 +185,9 @@ def test_the_content_of_a_comment_is_a_line_at_its_icon(tmp_path: Path) -> None:
     note = annotation("Text", "/Contents (Ask the yard about this.)", "500 700 520 720")
     item = read_item(tmp_path, annotated_page(note))
     assert item.text == f"{LABEL}\nAsk the yard about this."
+    field = text_field("/V (Tern)", "60 640 200 660")
+    beside = annotation("Text", "/Contents (Which Tern?)", "210 640 230 660")
+    assert read_item(tmp_path, annotated_page(field, beside)).text == f"{LABEL}\nTern\nWhich Tern?"
     icon = Box.unit(500 / 612, 72 / 792, 520 / 612, 92 / 792)
     assert all(icon.covers(*word.box.center) for word in item.words[-5:])
 

@@ -256,8 +256,10 @@ def _place(words: Sequence[FieldWord], fields: Sequence[FieldText]) -> dict[int,
                 gaps[right].before.append(entry)
             else:
                 alone.append(entry)
-        if alone:
-            gaps[_below(words, boxes, Box.around([entry.first_line for entry in alone]))].lines.append(alone)
+        notes = [[entry] for entry in alone if entry.kind is AnnotationKind.NOTE]
+        others = [entry for entry in alone if entry.kind is not AnnotationKind.NOTE]
+        for line in filter(None, (others, *notes)):
+            gaps[_below(words, boxes, Box.around([entry.first_line for entry in line]))].lines.append(line)
     return gaps
 
 
