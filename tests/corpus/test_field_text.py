@@ -17,6 +17,8 @@ from vrag.corpus.formats.field_text import FieldText, FieldWord, insert_fields, 
 from vrag.corpus.formats.pdf import PdfFile, read_layer
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.geometry import Box
+from vrag.reading.tables.finder import find_tables
+from vrag.reading.text_layout import layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,7 +191,10 @@ def test_the_content_of_a_comment_is_a_line_at_its_icon(tmp_path: Path) -> None:
     beside = annotation("Text", "/Contents (Which Tern?)", "210 640 230 660")
     assert read_item(tmp_path, annotated_page(field, beside)).text == f"{LABEL}\nTern\nWhich Tern?"
     icon = Box.unit(500 / 612, 72 / 792, 520 / 612, 92 / 792)
-    assert all(icon.covers(*word.box.center) for word in item.words[-5:])
+    for word in item.words[-5:]:
+        assert word.box.as_tuple() == pytest.approx(icon.as_tuple())
+    assert [item.text[line.start : line.end] for line in layout(item).lines] == item.text.splitlines()
+    assert find_tables(item, None) == ()
 
 
 @pytest.mark.parametrize("flags", [2, 32], ids=["hidden", "not for view"])

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 MAX_GAP = 0.35
 """Largest space between a field and its label beside it, in widths of the page."""
-NOTE_WORDS = 12
-"""Words of a comment in one line. Its words share the rectangle of its icon, from left to right."""
 EDGE = 0.002
 """Words may lie so far beyond the rectangle of their annotation, in sides of the page."""
 
@@ -112,7 +110,8 @@ def _field_texts(shown: AnnotationPage, words: Sequence[FieldWord]) -> list[Fiel
             case AnnotationKind.BUTTON:
                 entry.words = [FieldWord("", annotation.text, entry.bounds)]
             case AnnotationKind.NOTE:
-                entry.words = _note_words(annotation.text, entry.bounds)
+                found = WORD.finditer(annotation.text)
+                entry.words = [FieldWord(" ", match[0], entry.bounds) for match in found]
             case AnnotationKind.FILE:
                 entry.words = []
             case AnnotationKind.TEXT:
@@ -142,20 +141,6 @@ def _assign_words(fields: Sequence[FieldText], words: Sequence[FieldWord]) -> No
             glue = word.glue if owner == previous else "\n"
             fields[owner].words.append(word._replace(glue=glue))
         previous = owner
-
-
-def _note_words(content: str, icon: Box) -> list[FieldWord]:
-    """Divide the rectangle of an icon among the words of its comment."""
-    found = [match[0] for match in WORD.finditer(content)]
-    rows = [found[at : at + NOTE_WORDS] for at in range(0, len(found), NOTE_WORDS)]
-    height = (icon.y2 - icon.y1) / max(1, len(rows))
-    words: list[FieldWord] = []
-    for number, row in enumerate(rows):
-        width = (icon.x2 - icon.x1) / len(row)
-        for place, word in enumerate(row):
-            left, top = icon.x1 + place * width, icon.y1 + number * height
-            words.append(FieldWord(" ", word, Box.unit(left, top, left + width, top + height)))
-    return words
 
 
 def _spaced_as(annotation: ShownAnnotation, words: list[FieldWord]) -> list[FieldWord]:

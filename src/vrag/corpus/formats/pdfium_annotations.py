@@ -39,7 +39,7 @@ class AnnotationKind(StrEnum):
     BUTTON = "button"
     """A check box or a radio button: by its state."""
     NOTE = "note"
-    """A comment of which the page shows an icon: by its content."""
+    """A comment of which the page shows an icon: by its content, at the place of the icon."""
     FILE = "file"
     """An attached file of which the page shows an icon: not at all."""
 
