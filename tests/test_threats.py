@@ -115,6 +115,7 @@ def test_dangerous_calls_are_those_listed() -> None:
             or name.startswith(
                 ("joblib.", "yaml.", "dill.", "cloudpickle.", "xml.", "ElementTree.", "etree.")
             )
+            or (name.startswith("expat.") and file != "corpus/formats/xfa.py")  # refuses document types
             or (last == "load" and "torch" in name and given.get("weights_only") != "True")
             or given.get("allow_pickle", "False") != "False"
             or given.get("trust_remote_code", "False") != "False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ BoxSides = tuple[float, float, float, float]
 QUOTE_LENGTH = 600
 """Characters after which the words of a piece of evidence are cut."""
 _ROUNDING = 1e-9
+_NOT_IN_LABELS = re.compile(r"[^\w .,:/()'&+–—-]")
+"""Characters that are left out of printed numbers: a file may have any there, and they are shown bare."""
 
 
 class EvidenceMark(BaseModel):
@@ -44,6 +47,8 @@ class Evidence(BaseModel):
     document_id: str
     page: int
     """Position of the item in its document, from 1."""
+    page_label: str = ""
+    """The number that is printed on the page, where it is not its position: "iv"."""
     kind: ItemKind
     box: BoxSides | None
     """Fractions of the page, 0 to 1; None for a passage, which has no picture."""
@@ -62,10 +67,16 @@ class Evidence(BaseModel):
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
 
+    @property
+    def page_name(self) -> str:
+        """Kind and position, with the printed number if it is another one: `page 4 (printed 2)`."""
+        printed = f" (printed {self.page_label})" if self.page_label else ""
+        return f"{self.kind.value} {self.page}{printed}"
+
     def __html__(self) -> Markup:
         """Return document, page and quote as HTML, for notebooks; nothing of the document is markup."""
         quote = Markup("<br><small><bdi>{}</bdi></small>").format(self.quote) if self.quote else ""
-        place = Markup("<bdi>{}</bdi>, {} {}").format(self.document, self.kind.value, self.page)
+        place = Markup("<bdi>{}</bdi>, {}").format(self.document, self.page_name)
         return Markup('<div class="tex2jax_ignore mathjax_ignore">{}{}</div>').format(place, quote)
 
     _repr_html_ = __html__
@@ -190,6 +201,7 @@ def _evidence(
         document=item.title,
         document_id=item.document,
         page=item.ordinal,
+        page_label=_NOT_IN_LABELS.sub("", item.facts.label),
         kind=item.kind,
         box=box,
         quote=quote,

@@ -106,7 +106,7 @@ class _Export:
                     yield from self._pop_problems()
                     if isinstance(event, Failed):
                         yield ExportProblem(event.source.path, event.ordinal, event.reason)
-                    elif isinstance(event, Converted):
+                    elif isinstance(event, Converted) and (event.item.image or event.item.clip):
                         yield self._deliver(event.source, event.item, folder)
                 yield from self._pop_problems()
         except OSError as error:

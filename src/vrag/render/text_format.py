@@ -41,7 +41,6 @@ WITHDRAWN = ("Answer withdrawn", "calm")
 """Name and mood of a run whose answer was withdrawn, since its evidence does not support it."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
-_KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
 _NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
 _BROAD = frozenset("mwMW@%—…")
 _MAX_LINE_CHARACTERS = 300
@@ -158,13 +157,17 @@ def where(evidence: Evidence) -> str:
     """Return the page of a piece of evidence, or its stretch of a video."""
     if evidence.seconds is not None:
         return f"{span(evidence.seconds)} in the video"
-    return f"{_KINDS[evidence.kind]} {evidence.page}"
+    return evidence.page_name[0].upper() + evidence.page_name[1:]
 
 
 def place_name(evidence: Evidence) -> str:
     """Return the place of a piece of evidence within a sentence: `page 3`, `part of page 3`, `passage 2`."""
     is_part = evidence.kind is ItemKind.PAGE and evidence.box is not None and not is_whole(evidence.box)
-    return f"{'part of ' if is_part else ''}{where(evidence).lower()}"
+    return f"{'part of ' if is_part else ''}{_lower_first(where(evidence))}"
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def extent(evidence: Evidence) -> str:
@@ -180,7 +183,7 @@ def list_places(evidence: Iterable[Evidence]) -> str:
     """Return the items of evidence on one line, document by document."""
     places: dict[tuple[str, str], list[str]] = {}
     for entry in evidence:
-        places.setdefault((entry.document_id, entry.document), []).append(where(entry).lower())
+        places.setdefault((entry.document_id, entry.document), []).append(_lower_first(where(entry)))
     return "; ".join(f"{name}, {', '.join(inside)}" for (_, name), inside in places.items())
 
 

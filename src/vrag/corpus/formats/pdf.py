@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
+from vrag.corpus.formats.field_text import read_with_annotations
 from vrag.corpus.formats.image import store_jpeg
+from vrag.corpus.formats.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdfium import IndependentPages
+from vrag.corpus.formats.text import passage_item
+from vrag.corpus.formats.xfa import read_form_text
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
@@ -17,6 +22,8 @@ from vrag.types import Item, ItemFacts, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.formats.pdfium import PdfiumPage
+    from vrag.corpus.formats.xfa import FormText
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
@@ -46,17 +53,22 @@ class PdfFile(OpenFile):
             if b"%PDF-" not in opened.read(SIGNATURE_BYTES):
                 raise CorpusError(f"This is not a PDF file: {describe(file)}.")
         self._pages = IndependentPages(file)
-        self.count = len(self._pages)
-        if not self.count:
+        self._page_count = len(self._pages)
+        if not self._page_count:
             self._pages.close()
             raise CorpusError("The PDF file has no pages, or its list of pages is damaged.")
+        self._form = self._read_form()
+        self.count = self._page_count + len(self._form.passages)
 
     def item(self, ordinal: int) -> Item:
-        """Make the item of one page."""
+        """Make the item of one page or, after the last of these, of a passage of a form that has no page."""
+        if ordinal > self._page_count:
+            return passage_item(self._form.passages[ordinal - self._page_count - 1], self._source, ordinal)
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words, turned = read_layer(page)
+            text, words, turned = read_with_annotations(page, read_layer)
             image = page.render(_scale(page.size, options))
+            facts = self._facts(ordinal, page)
         origin = TextSource.LAYER
         if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
@@ -72,9 +84,24 @@ class PdfFile(OpenFile):
             words=words,
             text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
-            facts=ItemFacts(turned=turned),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
+            facts=replace(facts, turned=turned),
         )
+
+    def _read_form(self) -> FormText:
+        """Read a form of which the pages say only to wait; one with fields on its pages is all on these."""
+        packets = self._pages.read_xfa()
+        if packets:
+            with self._pages.page(1) as page:
+                packets = {} if page.has_fields else packets
+        return read_form_text(packets, self._context.options)
+
+    def _facts(self, ordinal: int, page: PdfiumPage) -> ItemFacts:
+        unread = unread_files(page.attached_files(), "The page")
+        if ordinal == 1:
+            unread += unread_files(self._pages.attached_files(), "The document")
+            unread += self._form.unread
+        return ItemFacts(label=printed_number(self._pages.label(ordinal), ordinal), unread=unread)
 
     def close(self) -> None:
         """Close the PDF file."""

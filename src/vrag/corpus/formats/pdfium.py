@@ -13,17 +13,31 @@ import hashlib
 import io
 import math
 import re
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from vrag.corpus.formats.pdfium_annotations import (
+    ShownAnnotation,
+    attached_files,
+    extract_appearances,
+    files_on_page,
+    has_fields,
+    has_shown_annotations,
+    read_utf16,
+    read_xfa_packets,
+    shown_annotations,
+    start_forms,
+)
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import IMAGE_FORMATS, Box, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from PIL.Image import Image
-    from pypdfium2 import PdfPage
+    from pypdfium2 import PdfDocument, PdfPage
 
     from vrag.corpus.sniff import Openable
 
@@ -102,21 +116,14 @@ class Pdf:
     """
 
     def __init__(self, source: Openable | bytes) -> None:
-        from pypdfium2 import PdfDocument, PdfiumError, raw
-
-        opened = source if isinstance(source, bytes | Path) else source.open("rb")
-        try:
-            self._pdf = PdfDocument(opened, autoclose=True)
-        except PdfiumError as error:
-            if not isinstance(opened, bytes | Path):
-                opened.close()
-            if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-                raise EncryptedFileError(
-                    "The PDF file is protected by a password.", "Save a copy without it."
-                ) from error
-            raise CorpusError("The PDF file is damaged and cannot be opened.") from error
+        self._source = source
+        self._pdf = _open_pdf(source)
         if self._pdf.get_formtype():
-            self._pdf.init_forms()
+            start_forms(self._pdf)
+        self._extracts: PdfDocument | None = None
+        """The same file, changed by `extract_appearances`; opened when a page has annotations."""
+        self._extracted: set[int] = set()
+        """Its pages that were changed, from 0."""
 
     def __len__(self) -> int:
         return len(self._pdf)
@@ -126,13 +133,72 @@ class Pdf:
         from pypdfium2 import PdfiumError
 
         try:
-            return PdfiumPage(self._pdf[ordinal - 1])
+            return PdfiumPage(self._pdf[ordinal - 1], partial(self._open_annotations, ordinal - 1))
         except PdfiumError as error:
             raise CorpusError(f"Page {ordinal} is damaged.") from error
+
+    def label(self, ordinal: int) -> str:
+        """Return the number that a page has printed on it, as the file says; "" where it does not."""
+        from pypdfium2 import raw
+
+        return read_utf16(
+            lambda buffer, size: raw.FPDF_GetPageLabel(self._pdf.raw, ordinal - 1, buffer, size)
+        )
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files that are attached to the whole document."""
+        return attached_files(self._pdf)
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of its XFA form by their names; none where it has no such form."""
+        return read_xfa_packets(self._pdf)
 
     def close(self) -> None:
         """Close the file."""
         self._pdf.close()
+        if self._extracts is not None:
+            self._extracts.close()
+
+    @contextmanager
+    def _open_annotations(self, index: int) -> Generator[AnnotationPage]:
+        """Open what the annotations of a page draw."""
+        from pypdfium2 import PdfiumError
+
+        if self._extracts is not None and index in self._extracted:
+            self._extracts.close()
+            self._extracts = None
+        if self._extracts is None:
+            self._extracts, self._extracted = _open_pdf(self._source), set()
+            start_forms(self._extracts)
+        self._extracted.add(index)
+        try:
+            page = self._extracts[index]
+            annotations = shown_annotations(self._extracts, page)
+            extracted = extract_appearances(self._extracts, page, index)
+        except PdfiumError as error:
+            raise CorpusError(f"The annotations of page {index + 1} are damaged.") from error
+        try:
+            yield AnnotationPage(PdfiumPage(extracted), annotations)
+        finally:
+            extracted.close()
+            self._extracts.del_page(len(self._extracts) - 1)
+
+
+def _open_pdf(source: Openable | bytes) -> PdfDocument:
+    """Open a PDF file. Raises as `Pdf` does."""
+    from pypdfium2 import PdfDocument, PdfiumError, raw
+
+    opened = source if isinstance(source, bytes | Path) else source.open("rb")
+    try:
+        return PdfDocument(opened, autoclose=True)
+    except PdfiumError as error:
+        if not isinstance(opened, bytes | Path):
+            opened.close()
+        if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
+            raise EncryptedFileError(
+                "The PDF file is protected by a password.", "Save a copy without it."
+            ) from error
+        raise CorpusError("The PDF file is damaged and cannot be opened.") from error
 
 
 class IndependentPages:
@@ -166,6 +232,18 @@ class IndependentPages:
         self._is_used = True
         return page
 
+    def label(self, ordinal: int) -> str:
+        """Return the printed number of a page, as `Pdf.label`."""
+        return self._pdf.label(ordinal)
+
+    def attached_files(self) -> list[str]:
+        """Return the names of attached files, as `Pdf.attached_files`."""
+        return self._pdf.attached_files()
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of the XFA form, as `Pdf.read_xfa`."""
+        return self._pdf.read_xfa()
+
     def close(self) -> None:
         """Close the file."""
         self._pdf.close()
@@ -196,8 +274,14 @@ def _restart() -> None:
 class PdfiumPage:
     """An open page; a context manager."""
 
-    def __init__(self, page: PdfPage) -> None:
+    def __init__(
+        self,
+        page: PdfPage,
+        open_annotations: Callable[[], AbstractContextManager[AnnotationPage]] | None = None,
+    ) -> None:
         self._page = page
+        self._open_annotations = open_annotations
+        self._has_annotations = bool(open_annotations) and has_shown_annotations(page)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -215,9 +299,14 @@ class PdfiumPage:
 
     @property
     def has_replaced_fonts(self) -> bool:
-        """True if some of its text has a font that the file does not contain, or one made of drawings."""
+        """True if some of its text has a font that the file does not contain, or one made of drawings.
+
+        Annotations count as such text: many are drawn in a font of PDFium's own.
+        """
         from pypdfium2 import raw
 
+        if self._has_annotations:
+            return True
         fonts: set[int | None] = set()
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
@@ -283,6 +372,21 @@ class PdfiumPage:
         """Open its text layer."""
         return Layer(self._page)
 
+    @property
+    def has_fields(self) -> bool:
+        """True if it has fields of a form, as far as they are annotations."""
+        return self._has_annotations and has_fields(self._page)
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files of which it shows an icon."""
+        return files_on_page(self._page) if self._has_annotations else []
+
+    def annotations(self) -> AbstractContextManager[AnnotationPage | None]:
+        """Open what its annotations draw upon it; None if it has none that draw words."""
+        if self._open_annotations is None or not self._has_annotations:
+            return nullcontext()
+        return self._open_annotations()
+
     def close(self) -> None:
         """Close the page."""
         self._page.close()
@@ -292,6 +396,15 @@ class PdfiumPage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class AnnotationPage(NamedTuple):
+    """What the annotations of a page draw upon it."""
+
+    page: PdfiumPage
+    """A page of the same size that shows nothing else."""
+    annotations: list[ShownAnnotation]
+    """The annotations that are shown, in the order in which they are drawn."""
 
 
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
