@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.formats.pdf_text.pdf_layer import find_glue, read_layer
@@ -267,3 +269,33 @@ class TestWords:
         first = LayerWord("می", 0, 2, sides, 0, sides, box)
         second = LayerWord("خواهم", 2 + len(between), len(characters), sides, 0, sides, box)
         assert find_glue(characters, first, second) == glue
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from(["480", "1", "tonnes", "m", "2", "a", "T", "/2", ".", "51,934", "o", "C", "AB12"]),
+    st.integers(50, 300),
+    st.integers(600, 640),
+    st.sampled_from([5, 7, 12, 30]),
+    st.integers(-5, 8),
+    st.sampled_from(["1 0 0 1", "0 1 -1 0", "-1 0 0 -1", "0 -1 1 0", "0.7 0.7 -0.7 0.7", "-1 0 0 1"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OPERATIONS, max_size=12), st.sampled_from([0, 90, 180, 270]))
+def test_whatever_is_drawn_the_words_have_their_text_in_order(
+    drawn: list[tuple[str, int, int, int, int, str]], rotation: int
+) -> None:
+    content = "".join(
+        f"BT /F1 {size} Tf {rise} Ts {matrix} {x} {y} Tm ({text}) Tj ET\n"
+        for text, x, y, size, rise, matrix in drawn
+    )
+    found = read(content, f"/MediaBox [0 0 612 792] /Rotate {rotation}")
+    position = 0
+    for word in found.words:
+        assert position <= word.start < word.end <= len(found.text)
+        assert found.text[word.start : word.end].split() == [found.text[word.start : word.end]]
+        assert found.text[position : word.start].strip("-") in {"", " ", "\n"}
+        position = word.end
+    ends = [0, *(part.end for part in found.turned)]
+    assert all(end <= part.start < part.end for end, part in zip(ends, found.turned, strict=False))
