@@ -155,7 +155,7 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
     echo(f"  documents  {status.documents}")
     echo(f"  items      {status.items}")
     echo(f"  size       {status.bytes / 1e6:.1f} MB")
-    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
+    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {status.options.ocr}")
     if (embedder := status.embedder) is not None:
         echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
         if status.without_vector:

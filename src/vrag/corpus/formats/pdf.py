@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
-from vrag.corpus.ocr import WORD, read_picture
+from vrag.corpus.formats.pdf_visibility import has_doubtful_text, remove_undrawn_text
+from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages, to_image
+from vrag.corpus.ocr import WORD
+from vrag.corpus.pages.page_pass import read_page
+from vrag.corpus.pages.segments import PageWords
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Box, Size
-from vrag.types import Item, ItemKind, TextSource, Word, item_id
+from vrag.types import Item, ItemFacts, ItemKind, Word, item_id
 
 if TYPE_CHECKING:
     import re
@@ -22,9 +26,6 @@ if TYPE_CHECKING:
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
-MIN_LETTERS = 16
-"""Letters and digits below which a page counts as one without text and is read by OCR: page numbers
-and the stamps of scanning apps have fewer. Characters without a meaning in Unicode do not count."""
 MIN_SIDE = 8
 """Pixels of the shorter side below which a page shows nothing."""
 SIGNATURE_BYTES = 1024
@@ -62,22 +63,24 @@ class PdfFile(OpenFile):
         """Make the item of one page."""
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words = read_layer(page)
-            image = page.render(_scale(page.size, options))
-        origin = TextSource.LAYER
-        if options.ocr and _letters(text) < MIN_LETTERS:
-            read, found = read_picture(image)
-            if _letters(read) > _letters(text):
-                text, words, origin = read, found, TextSource.OCR
+            layer, facts = PageWords(*read_layer(page)), ItemFacts()
+            if has_doubtful_text(page, layer.words):
+                with_ocr = options.ocr != "never"
+                facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
+                layer = PageWords(*read_layer(page)) if facts.hidden_text else layer
+            pixels = page.render_pixels(_scale(page.size, options))
+            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
+            image = to_image(pixels)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
             document_name=self._source.name,
             kind=ItemKind.PAGE,
             ordinal=ordinal,
-            text=text,
-            words=words,
-            text_source=origin if text else TextSource.NONE,
+            text=reading.text,
+            words=reading.words,
+            text_source=reading.text_source,
+            facts=reading.facts,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
@@ -100,10 +103,6 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
     if min(points) * scale < MIN_SIDE:
         raise CorpusError(f"{shape}, too small to be drawn.")
     return scale
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
 
 
 def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
