@@ -33,6 +33,8 @@ MIN_STROKES = 1.0
 """Steps of brightness per row of a word and by its length over its height: letters have two or more."""
 LARGE_LETTERS = 4
 """Reduction of the map in which larger letters are looked for."""
+MIN_LARGE_LETTERS = 3
+"""Letters of a large word, which do not touch: bars, frames and the parts of a drawing are fewer pieces."""
 GAP = 5
 """Pixels of the map by which letters are widened to join those of a word."""
 MIN_FILL = 0.4
@@ -149,6 +151,8 @@ def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) ->
         stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
         found = _like_words(stats, shortest, is_upright=is_upright)
         words += found[_has_strokes(found * scale, ink, is_upright=is_upright)].tolist()
+    if scale > 1:
+        words = [word for word in words if _count_pieces(letters, word) >= MIN_LARGE_LETTERS]
     if not words:
         return []
     canvas = np.zeros_like(letters)
@@ -167,6 +171,11 @@ def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) ->
     ]
     grown = [_grow(part, letters) for part in parts]
     return [(scale * left, scale * top, scale * right, scale * bottom) for left, top, right, bottom in grown]
+
+
+def _count_pieces(letters: Pixels, word: Part) -> int:
+    left, top, right, bottom = word
+    return load_opencv().connectedComponents(letters[top:bottom, left:right])[0] - 1
 
 
 def _grow(part: Part, letters: Pixels) -> Part:

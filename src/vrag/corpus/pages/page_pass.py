@@ -21,7 +21,7 @@ from vrag.corpus.pages.segments import (
     split_reading,
     without_words,
 )
-from vrag.corpus.pages.trust import contradicts, is_improbable
+from vrag.corpus.pages.trust import contradicts
 from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_page(
     layer, hidden = _take_hidden(ink, layer, is_drawn)
     if hidden:
         facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
-    if mode == "auto" and is_improbable(layer.text) and contradicts(pixels, layer):
+    if mode == "auto" and contradicts(pixels, layer):
         layer = PageWords()
     boxes = unit_boxes(layer.words)
     regions = find_unexplained(ink, boxes) if layer.words or mode == "never" else [WHOLE]
@@ -157,12 +157,16 @@ def _new_lines(part: Rows, boxes: NDArray[np.float64]) -> Rows:
 
 
 def _is_new(line: TextSegment, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return for each word of a line whether no word of the layer stands in its place."""
+    """Return for each word of a line whether no word of the layer stands in its place.
+
+    The boxes of OCR are a little off, and end elsewhere: those of the layer count with half a line around.
+    """
+    margins = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 2] - boxes[:, 0])[:, np.newaxis] / 2
     own = unit_boxes(line.words)[:, np.newaxis]
-    shared = np.minimum(own[..., 2:], boxes[:, 2:]) - np.maximum(own[..., :2], boxes[:, :2])
-    overlap = np.clip(shared, 0, None).prod(axis=2).sum(axis=1)
+    left_top = np.maximum(own[..., :2], boxes[:, :2] - margins)
+    shared = np.clip(np.minimum(own[..., 2:], boxes[:, 2:] + margins) - left_top, 0, None).prod(axis=2)
     area = np.maximum(1e-12, (own[:, 0, 2:] - own[:, 0, :2]).prod(axis=1))
-    return overlap < MIN_OVERLAP * area
+    return shared.sum(axis=1) < MIN_OVERLAP * area
 
 
 def _count_letters(rows: Sequence[Sequence[TextSegment]]) -> int:
