@@ -171,6 +171,9 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
         echo(f"  searched   {tier.name}: {tier.reason}{recall}")
     if ranking:
         echo("  ranked     ", plain(ranking.removeprefix("Ranked ")))
+    for name, count in status.hidden_words.items():
+        words = f"{count} words of {plain(name)} are not seen on its pages"
+        echo(f"  hidden     {words}; they are not searched")
     echo(f"  version    {status.content_version}")
     _print_problems("Problems", status.problems)
     _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)

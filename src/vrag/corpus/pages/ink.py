@@ -89,14 +89,15 @@ class InkMap:
 
     def _count_strokes(self, boxes: NDArray[np.float64], letters: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the steps of brightness per letter and row; of lines that run up or down, per column."""
-        bounds = to_bounds(boxes, self.size)
-        long_words = letters > 2
+        sides = (boxes[:, 2:] - boxes[:, :2]) * self.size
+        turned = (sides[:, 1] > 1.5 * sides[:, 0]) & (letters > 1)
+        bounds = to_bounds(_middle(boxes, turned), self.size)
+        long_words = (letters > 2) & ~turned
         # Edges of a bar lie at the ends of its words, and strokes of a single letter at the ends of its box.
         bounds[:, 0] += np.where(long_words, 1, -1)
         bounds[:, 2] += np.where(long_words, -1, 1)
         _fit(bounds, self.size)
         width, height = bounds[:, 2] - bounds[:, 0], bounds[:, 3] - bounds[:, 1]
-        turned = (height > 1.5 * width) & (letters > 1)
         strokes = _sum_inside(self._sideways, bounds) / (height * letters)
         if turned.any():
             strokes[turned] = (_sum_inside(self._down, bounds) / (width * letters))[turned]
@@ -108,19 +109,30 @@ class InkMap:
         sides = (box[2:] - box[:2]) * size
         if sides.min() < MIN_SIDE:
             return False
-        bounds = to_bounds(box[np.newaxis], size)
-        bounds[:, :2] -= 1
-        bounds[:, 2:] += 1
+        axis = 0 if sides[1] > 1.5 * sides[0] and letters > 1 else 1
+        bounds = to_bounds(_middle(box[np.newaxis], np.array([axis == 0])), size)
+        bounds[:, 1 - axis] -= 1
+        bounds[:, 3 - axis] += 1
         _fit(bounds, size)
         left, top, right, bottom = bounds[0]
         part = self.pixels[top:bottom, left:right].astype(np.int16)
-        axis = 0 if sides[1] > 1.5 * sides[0] and letters > 1 else 1
         steps = np.asarray(np.abs(np.diff(part, axis=axis)) >= MIN_FAINT_STEP)
         if steps.ndim == 3:
             steps = steps[:, :, :3].any(axis=2)
         if letters > 2:
             steps = steps[:, 3:-3] if axis else steps[3:-3]
-        return bool(steps.sum() >= MIN_FAINT_STROKES * letters * sides[axis])
+        return bool(steps.sum() >= MIN_FAINT_STROKES * letters * part.shape[1 - axis])
+
+
+def _middle(boxes: NDArray[np.float64], turned: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the middle half of the lines of words, where all letters have strokes.
+
+    What covers a word may leave the tails of its letters.
+    """
+    quarters = (boxes[:, 2:] - boxes[:, :2]) / 4
+    quarters[turned, 1] = 0
+    quarters[~turned, 0] = 0
+    return np.concatenate((boxes[:, :2] + quarters, boxes[:, 2:] - quarters), axis=1)
 
 
 def unit_boxes(words: Sequence[Word]) -> NDArray[np.float64]:

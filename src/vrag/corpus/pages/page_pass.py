@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.segments import TextSegment
     from vrag.types import OcrMode, Word
 
-NOT_READ = "A picture on the page is not read: OCR is off. Add the file with OCR (--ocr auto) to read it."
+NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
 MIN_OVERLAP = 0.5
 """Part of a word of OCR within a word of the layer from which it is the same one."""
 MIN_LETTERS = 3
