@@ -87,8 +87,8 @@ class CollectionStatus:
     without_vector: int
     """Items without content for the embedder, which are found by words alone; 0 without an embedder."""
     hidden_words: dict[str, int]
-    """Words that files have at their pages and nobody sees there, by name of the document; without them, absent.
-    They are neither searched nor answered from."""
+    """Words that files have at their pages and nobody sees there, by name of the document, where there are
+    any. They are neither searched nor answered from."""
     bytes: int
     """Size on disk, recorded runs included."""
     problems: tuple[Document, ...]

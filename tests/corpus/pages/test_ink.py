@@ -41,10 +41,12 @@ def page(tmp_path: Path, content: str, entries: str = "/MediaBox [0 0 612 792]")
         pytest.param(text_at(72, 600, "The buyer is Kestrel", 0.1), id="a tenth of a point"),
         pytest.param(text_at(72, 600, "The buyer is Kestrel") + bar(60, 590, 300, 40), id="under a bar"),
         pytest.param(
-            text_at(72, 600, "The buyer is Kestrel") + bar(72, 599, 228, 20), id="under a bar as high as letters"
+            text_at(72, 600, "The buyer is Kestrel") + bar(72, 599, 228, 20),
+            id="under a bar as high as letters",
         ),
         pytest.param(
-            text_at(72, 600, "The buyer is Kestrel") + bar(60, 590, 300, 40, "0.9 0.9 0.2"), id="under a colour"
+            text_at(72, 600, "The buyer is Kestrel") + bar(60, 590, 300, 40, "0.9 0.9 0.2"),
+            id="under a colour",
         ),
         pytest.param(bar(60, 590, 300, 40) + text_at(72, 600, "The buyer is Kestrel"), id="black on black"),
         pytest.param("3 Tr\n" + text_at(72, 600, "The buyer is Kestrel"), id="invisible letters on nothing"),
@@ -66,7 +68,8 @@ def test_words_that_nobody_sees_are_kept_apart(tmp_path: Path, hidden: str) -> N
     [
         pytest.param("0.93 g\n" + text_at(72, 600, "Fee: 7 EUR - a day"), id="light grey on white"),
         pytest.param(
-            bar(60, 590, 300, 40, "0 0 0.4") + WHITE + text_at(72, 600, "Fee: 7 EUR - a day"), id="white on dark"
+            bar(60, 590, 300, 40, "0 0 0.4") + WHITE + text_at(72, 600, "Fee: 7 EUR - a day"),
+            id="white on dark",
         ),
         pytest.param(
             bar(60, 590, 300, 40, "1 0 0") + "0 0.5 0 rg\n" + text_at(72, 600, "Fee: 7 EUR - a day"),
@@ -96,9 +99,8 @@ def test_a_text_layer_of_a_scan_is_seen_where_the_picture_has_its_letters(tmp_pa
     drawn = page(tmp_path, SEEN)
     picture = Image.open(tmp_path / "items" / str(drawn.image)).convert("L")
     data = picture.tobytes().hex() + ">"
-    image = (
-        f"q 612 0 0 792 0 0 cm BI /W {picture.width} /H {picture.height} /BPC 8 /CS /G /F /AHx ID {data}\nEI Q\n"
-    )
+    size = f"/W {picture.width} /H {picture.height}"
+    image = f"q 612 0 0 792 0 0 cm BI {size} /BPC 8 /CS /G /F /AHx ID {data}\nEI Q\n"
     item = page(tmp_path, image + "3 Tr\n" + SEEN + text_at(72, 300, "elsewhere"))
     assert item.text == "Minutes of the council"
     assert item.facts.hidden_text == "elsewhere"
@@ -122,3 +124,8 @@ def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(tmp_path: Path) 
 def test_marks_between_hidden_words_go_with_them(tmp_path: Path) -> None:
     item = page(tmp_path, SEEN + WHITE + text_at(72, 600, "EUR - 7"))
     assert item.facts.hidden_text == "EUR - 7"
+
+
+def test_a_number_behind_dots_is_seen(tmp_path: Path) -> None:
+    line = "Fees " + 30 * "." + "8"
+    assert page(tmp_path, text_at(72, 600, line, 12)).text == line

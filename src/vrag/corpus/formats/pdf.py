@@ -64,7 +64,7 @@ class PdfFile(OpenFile):
         options = self._context.options
         with self._pages.page(ordinal) as page:
             layer, facts = PageWords(*read_layer(page)), ItemFacts()
-            if has_doubtful_text(page, layer.words):
+            if has_doubtful_text(page, layer.text, layer.words):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
                 layer = PageWords(*read_layer(page)) if facts.hidden_text else layer

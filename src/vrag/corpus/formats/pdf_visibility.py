@@ -20,7 +20,7 @@ from vrag.corpus.pages.ink import unit_boxes
 from vrag.corpus.pages.trust import reads_as
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,8 @@ MAX_OBJECTS = 20_000
 """Objects of a page beyond which it is not looked through."""
 DRAWN_MODES = frozenset(range(3))
 """Modes of text that is filled or stroked. The others are not to be seen: layers of scans, and clips."""
+MAX_COMPARED = 2000
+"""Texts of a page that are compared with each other."""
 MAX_TESTS = 40
 """Places of a page that are drawn with and without words."""
 MIN_COVERED = 0.9
@@ -57,7 +59,7 @@ class _PageObjects(NamedTuple):
     """Bounds of pictures, and the number of texts that are drawn before each."""
 
 
-def has_doubtful_text(page: PdfiumPage, words: Sequence[Word]) -> bool:
+def has_doubtful_text(page: PdfiumPage, text: str, words: Sequence[Word]) -> bool:
     """Return whether some words of a page may be in its text layer and not be drawn.
 
     They are part of a layer, lie in the place of others, or under a picture that is drawn after some text.
@@ -66,7 +68,10 @@ def has_doubtful_text(page: PdfiumPage, words: Sequence[Word]) -> bool:
         return False
     boxes = unit_boxes(words)
     has_layers, pictures = _scan_objects(page)
-    if has_layers or _has_overlaps(boxes):
+    if has_layers or any(
+        text[words[one].start : words[one].end] != text[words[other].start : words[other].end]
+        for one, other in _overlapping_pairs(boxes)
+    ):
         return True
     middle = (boxes[:, :2] + boxes[:, 2:]) / 2
     for picture in pictures:
@@ -76,32 +81,28 @@ def has_doubtful_text(page: PdfiumPage, words: Sequence[Word]) -> bool:
     return False
 
 
-def _has_overlaps(boxes: NDArray[np.float64]) -> bool:
-    """Return whether a word lies in the place of another on the same line.
-
-    Letters that are drawn twice to be bold are the same words.
-    """
+def _overlapping_pairs(boxes: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Yield words of which one lies in the place of the other, on the same line."""
     for shift in (0.0, 0.5):
         lines = np.floor((boxes[:, 1] + boxes[:, 3]) * (MAX_LINES / 2) + shift)
-        ordered = boxes[np.lexsort((boxes[:, 0], lines))]
+        order = np.lexsort((boxes[:, 0], lines))
         for distance in (1, 2):
-            first, second = ordered[:-distance], ordered[distance:]
+            first, second = order[:-distance], order[distance:]
             # Most words end before the next one begins.
-            index = np.flatnonzero(first[:, 2] - second[:, 0] > MIN_SHARED_WIDTH)
-            if _overlap_much(first[index], second[index]).any():
-                return True
-    return False
+            close = boxes[first, 2] - boxes[second, 0] > MIN_SHARED_WIDTH
+            first, second = first[close], second[close]
+            is_same = _overlap_much(boxes[first], boxes[second])
+            yield from zip(first[is_same].tolist(), second[is_same].tolist(), strict=True)
 
 
 def _overlap_much(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return for each pair of boxes whether they share half of the smaller one, and are not the same."""
+    """Return for each pair of boxes whether they share half of the smaller one."""
     shared = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
     area = np.clip(shared, 0, None).prod(axis=1)
     smaller = np.minimum(
         (first[:, 2:] - first[:, :2]).prod(axis=1), (second[:, 2:] - second[:, :2]).prod(axis=1)
     )
-    is_other = np.abs(first - second).max(axis=1, initial=0) > 0.002  # a point or two
-    return (area >= 0.5 * smaller) & is_other
+    return area >= 0.5 * smaller
 
 
 def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
@@ -115,7 +116,7 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     objects = _list_objects(page)
     layer = raw.FPDFText_LoadPage(page.handle)
     covered = (group for group in _covered_groups(objects) if not _is_read(page, group, layer))
-    groups = [*_layer_groups(objects), *_overlapping_groups(objects), *(covered if with_ocr else ())]
+    groups = [*_layer_groups(objects), *_overlapping_groups(objects, layer), *(covered if with_ocr else ())]
     hidden: list[str] = []
     removed: set[int] = set()
     try:
@@ -172,15 +173,21 @@ def _covered_groups(objects: _PageObjects) -> Iterable[list[_TextObject]]:
             yield covered
 
 
-def _overlapping_groups(objects: _PageObjects) -> Iterable[list[_TextObject]]:
-    """Yield each text in whose place another is drawn later."""
-    if len(objects.texts) > MAX_OBJECTS // 10:
+def _overlapping_groups(objects: _PageObjects, layer: Any) -> Iterable[list[_TextObject]]:  # noqa: ANN401
+    """Yield each text in whose place another text is drawn later.
+
+    Letters that are drawn several times to be bold are the same text.
+    """
+    if len(objects.texts) > MAX_COMPARED:
         return
     boxes = np.array([text.bounds for text in objects.texts]).reshape(-1, 4)
     for index, text in enumerate(objects.texts):
         later = boxes[index + 1 :]
-        own = np.broadcast_to(boxes[index], later.shape)
-        if _overlap_much(own / 1000, later / 1000).any():
+        over = np.flatnonzero(_overlap_much(np.broadcast_to(boxes[index], later.shape), later))
+        if not len(over):
+            continue
+        own = _text_of(text.handle, layer)
+        if any(_text_of(objects.texts[index + 1 + other].handle, layer) != own for other in over.tolist()):
             yield [text]
 
 

@@ -41,8 +41,8 @@ MIN_FILL = 0.4
 """Share of a word's box with ink after that: thin curves have less."""
 MIN_WORD_ASPECT = 1.6
 """Length over height of a word."""
-MIN_WORDS = 2
-"""Pieces like words that make a part like text: one alone must be as long as two."""
+MIN_PART_STROKES = 8
+"""Strokes of the words of a part, from which it looks like text: four letters."""
 MAX_GAP = 16
 """Pixels of the map between parts that are read together: half a word may lie between them."""
 MAX_REGIONS = 12
@@ -145,29 +145,29 @@ def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) ->
     """Return the parts of a map that look like text. A pixel of the letters is `scale` of the map wide."""
     cv2 = load_opencv()
     # Gaps between letters are closed sideways, and upwards for lines that run up or down.
-    words: list[Part] = []
+    words: list[tuple[Part, float]] = []
     for kernel, is_upright in ((np.ones((1, GAP), np.uint8), False), (np.ones((GAP, 1), np.uint8), True)):
         joined = cv2.dilate(letters, kernel)
         stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
         found = _like_words(stats, shortest, is_upright=is_upright)
-        words += found[_has_strokes(found * scale, ink, is_upright=is_upright)].tolist()
+        strokes = _count_strokes(found * scale, ink, is_upright=is_upright)
+        words += zip(found[strokes > 0].tolist(), strokes[strokes > 0].tolist(), strict=True)
     if scale > 1:
-        words = [word for word in words if _count_pieces(letters, word) >= MIN_LARGE_LETTERS]
+        words = [word for word in words if _count_pieces(letters, word[0]) >= MIN_LARGE_LETTERS]
     if not words:
         return []
     canvas = np.zeros_like(letters)
-    for left, top, right, bottom in words:
+    for (left, top, right, bottom), _ in words:
         margin = max(6, min(right - left, bottom - top))
         canvas[max(0, top - margin) : bottom + margin, max(0, left - margin) : right + margin] = 1
     _, labels, stats, _ = cv2.connectedComponentsWithStats(canvas, connectivity=8)
-    counts = np.zeros(len(stats), np.int64)
-    for left, top, right, bottom in words:
-        long = max(right - left, bottom - top) >= 2 * MIN_WORD_ASPECT * min(right - left, bottom - top)
-        counts[labels[(top + bottom) // 2, (left + right) // 2]] += MIN_WORDS if long else 1
+    totals = np.zeros(len(stats))
+    for (left, top, right, bottom), count in words:
+        totals[labels[(top + bottom) // 2, (left + right) // 2]] += count
     parts = [
         (left, top, left + width, top + height)
-        for (left, top, width, height, _), count in zip(stats[1:].tolist(), counts[1:], strict=True)
-        if count >= MIN_WORDS
+        for (left, top, width, height, _), total in zip(stats[1:].tolist(), totals[1:], strict=True)
+        if total >= MIN_PART_STROKES
     ]
     grown = [_grow(part, letters) for part in parts]
     return [(scale * left, scale * top, scale * right, scale * bottom) for left, top, right, bottom in grown]
@@ -209,12 +209,13 @@ def _keep_letters(residue: Pixels, shortest: int) -> Pixels | None:
     return kept.astype(np.uint8)[labels]
 
 
-def _has_strokes(bounds: Bounds, ink: InkMap, *, is_upright: bool) -> NDArray[np.bool_]:
-    """Return for each piece of joined ink whether it has as many strokes as letters of its length."""
+def _count_strokes(bounds: Bounds, ink: InkMap, *, is_upright: bool) -> NDArray[np.float64]:
+    """Return the strokes of each piece of joined ink; 0 where letters of its length have more."""
     width, height = bounds[:, 2] - bounds[:, 0], bounds[:, 3] - bounds[:, 1]
     length, thickness = (height, width) if is_upright else (width, height)
     strokes = ink.sum_steps(bounds, 0 if is_upright else 1) / np.maximum(1, thickness)
-    return strokes >= np.maximum(3, MIN_STROKES * length / np.maximum(1, thickness))
+    least = np.maximum(3, MIN_STROKES * length / np.maximum(1, thickness))
+    return np.where(strokes >= least, strokes, 0)
 
 
 def _like_words(stats: NDArray[np.int32], shortest: int, *, is_upright: bool) -> Bounds:

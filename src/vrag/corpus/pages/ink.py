@@ -74,8 +74,10 @@ class InkMap:
         marks: list[int] = []
         for index in np.flatnonzero(~seen).tolist():
             word = words[index]
-            if any(map(str.isalnum, text[word.start : word.end])):
-                seen[index] = self._is_faint(boxes[index], int(letters[index]))
+            if count := sum(
+                map(str.isalnum, text[word.start : word.end])
+            ):  # without dots that lead to a number
+                seen[index] = self._is_faint(boxes[index], count)
             else:
                 marks.append(index)
         for index in marks:

@@ -36,8 +36,8 @@ FREQUENT_LETTERS = {
 """By script: letters that make half or more of a text in each of its languages."""
 MIN_FREQUENT, MIN_CERTAIN, MIN_FREQUENT_IN_LINE = 0.46, 0.56, 0.38
 """Shares of these letters: below the first a text is improbable, above the second it is not. Between them,
-its lines are looked at, which are improbable below the third. English has 0.63, Polish 0.51; a shifted English
-0.30 to 0.40."""
+its lines are looked at, which are improbable below the third. English has 0.63, Polish 0.51; a shifted
+English 0.30 to 0.40."""
 MIN_LINES, MIN_LINE_LETTERS = 2, 25
 """Improbable lines that make a part of a text improbable, and their letters."""
 MAX_ONE_LETTER = 0.35
