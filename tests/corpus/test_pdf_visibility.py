@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from corpus.pdf_files import RESOURCES, PdfPage, assemble, pdf_bytes, text_at
 from corpus.test_pdf import items_of
-from vrag.corpus.formats import pdf_visibility
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,10 @@ def layered_pdf(*, is_off: bool) -> bytes:
             f"<< /Type /Catalog /Pages 2 0 R /OCProperties << /OCGs [6 0 R 7 0 R] /D << {off} >> >> >>",
             "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
             "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
-            ("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R "
-            f"{RESOURCES[:-2]} {properties} >> >>"),
+            (
+                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R "
+                f"{RESOURCES[:-2]} {properties} >> >>"
+            ),
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
             "<< /Type /OCG /Name (Old) >>",
             "<< /Type /OCG /Name (New) >>",
@@ -73,10 +74,12 @@ def test_an_invisible_layer_over_drawn_letters_stays(tmp_path: Path) -> None:
 
 
 def test_a_usual_page_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf_visibility, "remove_undrawn_text", lambda *_: pytest.fail("drawn again"))
-    monkeypatch.setattr(
-        "vrag.corpus.formats.pdf.remove_undrawn_text", lambda *_, **__: pytest.fail("drawn again")
-    )
+    monkeypatch.setattr("vrag.corpus.formats.pdf.remove_undrawn_text", refuse)
     content = "".join(text_at(72, 700 - 30 * number, NEW) for number in range(10))
     (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)))
     assert item.text.count("mainsail") == 10
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Stands for what must not be called."""
+    pytest.fail("it was called")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -14,6 +15,11 @@ from vrag.corpus.pages.page_pass import PageReading, read_picture
 from vrag.types import TurnedText
 
 LINES = ["Office of the harbour master", "your mooring permit has", "the number 7741-B."]
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Stands for what must not be called."""
+    pytest.fail("it was called")
 
 
 @cache
@@ -67,6 +73,6 @@ def test_a_turned_part_of_an_upright_page_is_read_in_its_own_direction() -> None
 def test_an_upright_page_that_reads_well_is_not_tried_in_other_directions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(orientation, "read_strip", lambda _: pytest.fail("a line was read again"))
+    monkeypatch.setattr(orientation, "read_strip", refuse)
     (reading,) = read_directions(np.asarray(letter()))
     assert (reading.angle, len(reading.lines)) == (0, len(LINES))

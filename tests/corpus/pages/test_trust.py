@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -22,6 +22,11 @@ LINES = ["The harbour office sells the old pilot boat", "for EUR 18,500 to the h
 CONTENT = "".join(text_at(60, 700 - 40 * number, line, 22) for number, line in enumerate(LINES))
 LETTERS = ascii_lowercase + ascii_uppercase
 VISIBLE = [chr(code) for code in range(33, 127)]
+
+
+def refuse(*_: object, **__: object) -> NoReturn:
+    """Stands for what must not be called."""
+    pytest.fail("it was called")
 
 
 def shift(count: int) -> dict[str, str]:
@@ -91,8 +96,8 @@ def test_texts_of_languages_are_not_improbable(text: str) -> None:
 def test_a_usual_text_is_not_compared_with_its_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "read_strip", lambda _: pytest.fail("a line was read"))
-    monkeypatch.setattr(page_pass, "read_directions", lambda *_: pytest.fail("a part was read"))
+    monkeypatch.setattr(trust, "read_strip", refuse)
+    monkeypatch.setattr(page_pass, "read_directions", refuse)
     (item,) = items_of(tmp_path, remapped_pdf(CONTENT, {}), CorpusOptions())
     assert item.text_source is TextSource.LAYER
 

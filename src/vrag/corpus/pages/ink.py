@@ -118,12 +118,16 @@ class InkMap:
         _fit(bounds, size)
         left, top, right, bottom = bounds[0]
         part = self.pixels[top:bottom, left:right].astype(np.int16)
-        steps = np.asarray(np.abs(np.diff(part, axis=axis)) >= MIN_FAINT_STEP)
-        if steps.ndim == 3:
-            steps = steps[:, :, :3].any(axis=2)
+        before, after = (part[:, :-1], part[:, 1:]) if axis else (part[:-1], part[1:])
+        difference = np.abs(after - before)
+        if difference.ndim == 3:
+            difference = difference[:, :, :3].max(axis=2)
         if letters > 2:
-            steps = steps[:, 3:-3] if axis else steps[3:-3]
-        return bool(steps.sum() >= MIN_FAINT_STROKES * letters * part.shape[1 - axis])
+            difference = difference[:, 3:-3] if axis else difference[3:-3]
+        return bool(
+            np.count_nonzero(difference >= MIN_FAINT_STEP)
+            >= MIN_FAINT_STROKES * letters * part.shape[1 - axis]
+        )
 
 
 def _middle(boxes: NDArray[np.float64], turned: NDArray[np.bool_]) -> NDArray[np.float64]:
