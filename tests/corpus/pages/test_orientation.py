@@ -73,6 +73,14 @@ def test_a_turned_part_of_an_upright_page_is_read_in_its_own_direction() -> None
 def test_an_upright_page_that_reads_well_is_not_tried_in_other_directions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    orientation._known_readings.clear()  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(orientation, "read_strip", refuse)
     (reading,) = read_directions(np.asarray(letter()))
     assert (reading.angle, len(reading.lines)) == (0, len(LINES))
+
+
+def test_a_part_that_stands_on_many_pages_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first,) = read_directions(np.asarray(letter()), (10, 20))
+    monkeypatch.setattr(orientation, "read_lines", refuse)
+    (again,) = read_directions(np.asarray(letter()), (300, 400))
+    assert again == first._replace(origin=(300, 400))

@@ -6,9 +6,11 @@ read in the other direction too, and the picture again if that reads better.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 
 from vrag.corpus.ocr import MIN_SCORE, OcrLine, read_lines, read_strip
 
@@ -29,6 +31,10 @@ MIN_ASPECT = 1.5
 """Length over width from which the direction of a line can be told; rapidocr turns lines from this."""
 MIN_TURNED_LINES, MIN_TURNED_LETTERS = 2, 12
 """Lines and letters that run up or down on an upright page, from which they are read apart."""
+
+
+KNOWN_READINGS = 64
+"""Parts of pictures whose readings are kept, in each process."""
 
 
 class PictureReading(NamedTuple):
@@ -60,8 +66,24 @@ class PictureReading(NamedTuple):
         return left + x, top + y, right + x, bottom + y
 
 
+_known_readings: LRUCache[tuple[tuple[int, ...], bytes], list[PictureReading]] = LRUCache(KNOWN_READINGS)
+
+
 def read_directions(pixels: Pixels, origin: tuple[int, int] = (0, 0)) -> list[PictureReading]:
-    """Read a picture, or a part of one that begins at `origin`, in the directions of its lines."""
+    """Read a picture, or a part of one that begins at `origin`, in the directions of its lines.
+
+    What stands on many pages, such as the letters of a logo, is read once.
+    """
+    key = (pixels.shape, hashlib.blake2b(pixels.tobytes()).digest())
+    readings = _known_readings.get(key)
+    if readings is None:
+        readings = _known_readings[key] = _read_directions(pixels)
+    x, y = origin
+    return [each._replace(origin=(each.origin[0] + x, each.origin[1] + y)) for each in readings]
+
+
+def _read_directions(pixels: Pixels) -> list[PictureReading]:
+    origin = (0, 0)
     size = (pixels.shape[1], pixels.shape[0])
     lines = read_lines(pixels)
     angle = _find_angle(pixels, lines)
@@ -74,7 +96,7 @@ def read_directions(pixels: Pixels, origin: tuple[int, int] = (0, 0)) -> list[Pi
     readings = [PictureReading(_readable(upright), 0, origin, size)]
     if tall:
         left, top, right, bottom = _enclose(tall, size)
-        readings.append(_read_sideways(pixels[top:bottom, left:right], (origin[0] + left, origin[1] + top)))
+        readings.append(_read_sideways(pixels[top:bottom, left:right], (left, top)))
     return readings
 
 
