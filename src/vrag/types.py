@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 if TYPE_CHECKING:
     from vrag.geometry import Box, Size
@@ -52,6 +52,28 @@ def item_id(document: str, ordinal: int) -> str:
     '00ff00ff00ff00ff-3'
     """
     return f"{document[:16]}-{ordinal}"
+
+
+OcrMode = Literal["auto", "always", "never"]
+"""What OCR reads: what is seen and not in the text of the file; all of every page; nothing."""
+
+
+def parse_ocr_mode(value: object) -> OcrMode:
+    """Return the mode of OCR that a setting names; true and false, of earlier versions, are auto and never.
+
+    Raises `ValueError` if it is none.
+
+    >>> parse_ocr_mode("always"), parse_ocr_mode(True), parse_ocr_mode("off")
+    ('always', 'auto', 'never')
+    """
+    text = str(value).strip().lower()
+    if text in {"auto", "always", "never"}:
+        return cast("OcrMode", text)
+    if text in {"true", "on", "yes", "1"}:
+        return "auto"
+    if text in {"false", "off", "no", "0"}:
+        return "never"
+    raise ValueError("it is auto, always or never")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def build(place: Path, folder: Path) -> Collection:
         f"## Part {n}\n\nThe ferry of part {n} has a net revenue. {'Fog. ' * 150}" for n in range(3)
     )
     (folder / "notes.md").write_text(f"# Notes\n\n{notes}\n")
-    collection = Collection.create(place, CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(place, CorpusOptions(ocr="never", workers=1))
     assert add(collection, [folder]).failed == 0
     _insert(collection, folder / "hebrew.pdf", [_hebrew()])
     _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)])

@@ -352,7 +352,7 @@ def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path
             else:
                 yield read_source(found)
 
-    options = CorpusOptions(ocr=False, page_seconds=20, workers=2)
+    options = CorpusOptions(ocr="never", page_seconds=20, workers=2)
     for conversion in convert_all(sources(), tmp_path / "items", options):
         path = conversion.source.path
         match conversion:

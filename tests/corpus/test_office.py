@@ -66,13 +66,13 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def items_of(path: Path, **options: float) -> list[Item]:
-    context = ConversionContext(path.parent / "items", CorpusOptions(ocr=False, **options))  # type: ignore[arg-type]
+    context = ConversionContext(path.parent / "items", CorpusOptions(ocr="never", **options))  # type: ignore[arg-type]
     with OfficeFile(read_source(path), context) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 
 def convert(paths: list[Path], seconds: float = 60, page_seconds: float = 60) -> list[Conversion]:
-    options = CorpusOptions(ocr=False, workers=2, office_seconds=seconds, page_seconds=page_seconds)
+    options = CorpusOptions(ocr="never", workers=2, office_seconds=seconds, page_seconds=page_seconds)
     return list(convert_all(map(read_source, paths), paths[0].parent / "items", options))
 
 
@@ -408,7 +408,7 @@ from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 
 configure_sandbox(SandboxOptions(mode="off"))
 source = read_source(Path(sys.argv[1]))
-file = OfficeFile(source, ConversionContext(source.path.parent / "items", CorpusOptions(ocr=False)))
+file = OfficeFile(source, ConversionContext(source.path.parent / "items", CorpusOptions(ocr="never")))
 print("open", flush=True)
 sys.stdin.read()
 """

@@ -30,7 +30,7 @@ def read(folder: Path, data: bytes | None, title: str, caption: str) -> list[Ite
     """The items of the file."""
     path = folder / "eagle.html"
     path.write_bytes(b"".join(image_card(data, title, caption)))
-    with HtmlFile(read_source(path), ConversionContext(folder / "items", CorpusOptions(ocr=False))) as file:
+    with HtmlFile(read_source(path), ConversionContext(folder / "items", CorpusOptions(ocr="never"))) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 

@@ -101,7 +101,7 @@ class _Export:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
             with scratch_directory(self._out, hidden=True) as folder:
-                options = replace(options, ocr=False)
+                options = replace(options, ocr="never")
                 for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
                     yield from self._pop_problems()
                     if isinstance(event, Failed):

@@ -220,8 +220,10 @@ def write_sealed(directory: Path, name: str, data: bytes) -> None:
 
 def _parse_options(fields: dict[str, Any]) -> CorpusOptions:
     """Return the conversion options. Raises `TypeError` for unknown names and values of another type."""
-    defaults: dict[str, bool | int | float] = asdict(CorpusOptions())
+    defaults: dict[str, str | int | float] = asdict(CorpusOptions())
     for name, value in fields.items():
+        if name == "ocr":
+            continue  # checked by `CorpusOptions`
         allowed = (int, float) if isinstance(defaults.get(name), float) else (type(defaults.get(name)),)
         if type(value) not in allowed or not 0 <= value <= _MAX_OPTION:
             raise TypeError(f"{name!r} cannot have the value {value!r:.40}")

@@ -11,14 +11,16 @@ from vrag.corpus.formats.field_text import read_with_annotations
 from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
-from vrag.corpus.formats.pdfium import IndependentPages
+from vrag.corpus.formats.pdf_visibility import has_doubtful_text, remove_undrawn_text
+from vrag.corpus.formats.pdfium import IndependentPages, to_image
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_page
+from vrag.corpus.pages.segments import PageWords
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Size
-from vrag.types import Item, ItemFacts, ItemKind, TextSource, item_id
+from vrag.types import Item, ItemFacts, ItemKind, item_id
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
-MIN_LETTERS = 16
-"""Letters and digits below which a page counts as one without text and is read by OCR: page numbers
-and the stamps of scanning apps have fewer. Characters without a meaning in Unicode do not count."""
 MIN_SIDE = 8
 """Pixels of the shorter side below which a page shows nothing."""
 SIGNATURE_BYTES = 1024
@@ -66,26 +65,26 @@ class PdfFile(OpenFile):
             return passage_item(self._form.passages[ordinal - self._page_count - 1], self._source, ordinal)
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words, turned = read_with_annotations(page, read_layer)
-            image = page.render(_scale(page.size, options))
-            facts = self._facts(ordinal, page)
-        origin = TextSource.LAYER
-        if options.ocr and _letters(text) < MIN_LETTERS:
-            read, found = read_picture(image)
-            if _letters(read) > _letters(text):
-                text, words, turned, origin = read, found, (), TextSource.OCR
+            layer, facts = _read_words(page), self._facts(ordinal, page)
+            if has_doubtful_text(page, layer.text, layer.words):
+                with_ocr = options.ocr != "never"
+                facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
+                layer = _read_words(page) if facts.hidden_text else layer
+            pixels = page.render_pixels(_scale(page.size, options))
+            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
+            image = to_image(pixels)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
             document_name=self._source.name,
             kind=ItemKind.PAGE,
             ordinal=ordinal,
-            text=text,
-            words=words,
-            text_source=origin if text else TextSource.NONE,
+            text=reading.text,
+            words=reading.words,
+            text_source=reading.text_source,
+            facts=reading.facts,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
-            facts=replace(facts, turned=turned),
         )
 
     def _read_form(self) -> FormText:
@@ -123,5 +122,5 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
     return scale
 
 
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
+def _read_words(page: PdfiumPage) -> PageWords:
+    return PageWords(*read_with_annotations(page, read_layer))

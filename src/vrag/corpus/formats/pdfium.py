@@ -31,11 +31,13 @@ from vrag.corpus.formats.pdfium_annotations import (
     start_forms,
 )
 from vrag.errors import CorpusError, EncryptedFileError
-from vrag.geometry import IMAGE_FORMATS, Box, Size
+from vrag.geometry import IMAGE_FORMATS, Box, Size, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
     from pypdfium2 import PdfDocument, PdfPage
 
@@ -47,6 +49,9 @@ DPI = 144.0
 """Pixels of an image per inch of its page: drawn at the usual resolution, it has the pixels it came with."""
 BLANK_PAGE = (612.0, 792.0)
 """Width and height of a page whose image is missing, in points: letter paper."""
+MAX_PLACE_SIDE = 4000
+"""Longest side in pixels of a page of which a place is rendered to compare it."""
+LAST_LATIN_LETTER = "\u024f"
 QUALITY = 92
 """JPEG quality for images in other formats."""
 MAX_SLANT = 0.1
@@ -333,8 +338,19 @@ class PdfiumPage:
                         pass
         return False
 
+    def can_draw(self, text: str) -> bool:
+        """Return whether PDFium has the letters of a word, which is on the page, to draw them.
+
+        Of fonts that a file does not contain, it has those of Latin script.
+        """
+        return not self.has_replaced_fonts or max(text) <= LAST_LATIN_LETTER
+
     def render(self, scale: float) -> Image:
-        """Render the page at `scale` pixels per point, in mode RGBX.
+        """Render the page as `render_pixels` does, as an image of mode RGBX."""
+        return to_image(self.render_pixels(scale))
+
+    def render_pixels(self, scale: float) -> NDArray[np.uint8]:
+        """Render the page at `scale` pixels per point, in rows of RGBX.
 
         PDFium draws it, and JPEG is written, faster so than as RGB. Raises `CorpusError` if the page has no
         area.
@@ -342,9 +358,31 @@ class PdfiumPage:
         from pypdfium2 import PdfiumError
 
         try:
-            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_pil()
+            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_numpy()
         except (PdfiumError, ValueError) as error:
             raise CorpusError(f"The page cannot be drawn: {error}.") from error
+
+    @property
+    def handle(self) -> Any:  # noqa: ANN401 - a handle of PDFium
+        """The page, for PDFium's own functions."""
+        return self._page.raw
+
+    def render_place(self, place: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+        """Render left, bottom, right, top of a page, in PDF coordinates, at two pixels per point."""
+        import numpy as np
+
+        width, height = (max(1, round(2 * side)) for side in self.size)
+        scale = min(1.0, MAX_PLACE_SIDE / max(width, height))
+        size = Size(max(1, int(width * scale)), max(1, int(height * scale)))
+        box = self.frame.to_unit(*place)
+        region = Box(
+            math.floor(min(max(box.x1, 0.0), 1.0) * (size.width - 1)),
+            math.floor(min(max(box.y1, 0.0), 1.0) * (size.height - 1)),
+            math.ceil(min(max(box.x2, 0.0), 1.0) * (size.width - 1)) + 1,
+            math.ceil(min(max(box.y2, 0.0), 1.0) * (size.height - 1)) + 1,
+            Space.ITEM,
+        )
+        return np.asarray(self.render_part(size, region, 1))
 
     def render_part(self, picture: Size, region: Box, factor: int) -> Image:
         """Render a part of the page, RGB, as if the whole were `factor` times as large as in its picture.
@@ -405,6 +443,14 @@ class AnnotationPage(NamedTuple):
     """A page of the same size that shows nothing else."""
     annotations: list[ShownAnnotation]
     """The annotations that are shown, in the order in which they are drawn."""
+
+
+def to_image(pixels: NDArray[np.uint8]) -> Image:
+    """Return rows of RGBX as an image, which shares them."""
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    return Image.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", pixels.strides[0], 1)
 
 
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
