@@ -150,8 +150,10 @@ def stand_in(folder: Path, does: str) -> Path:
     program = folder / "soffice"
     program.write_text(
         f"#!{sys.executable} -IS\n"
-        "import os, sys, time\nfrom pathlib import Path\n"
-        'outdir, document = Path(sys.argv[sys.argv.index("--outdir") + 1]), Path(sys.argv[-1])\n'
+        "import os, sys, time\nfrom pathlib import Path\nfrom urllib.parse import unquote\n"
+        'profile = next(each.partition("file://")[2] for each in sys.argv if "file://" in each)\n'
+        "work_dir = Path(unquote(profile)).parent\n"
+        'outdir, document = work_dir / "out", next(work_dir.glob("document.*"))\n'
         f"PAGES = {pages!r}\n"
         "def save(pages):\n"
         "    outdir.mkdir(exist_ok=True)\n"

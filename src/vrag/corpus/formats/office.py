@@ -20,7 +20,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile
+from vrag.corpus.converter import OpenFile, PrintedDocument
+from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.sniff import describe
 from vrag.corpus.workers import timeout_exec
@@ -71,31 +72,6 @@ INSTALL = (
     "Windows: winget install TheDocumentFoundation.LibreOffice; others: libreoffice.org"
 )
 
-SECURITY = "/org.openoffice.Office.Common/Security/Scripting"
-INTERNET = "/org.openoffice.Inet/Settings"
-REGISTRY: tuple[tuple[str, str, str], ...] = (
-    (SECURITY, "BlockUntrustedRefererLinks", "true"),  # pictures linked from elsewhere, disk or network
-    (SECURITY, "DisableMacrosExecution", "true"),
-    (SECURITY, "MacroSecurityLevel", "3"),
-    ("/org.openoffice.Office.Writer/Content/Update", "Link", "0"),
-    ("/org.openoffice.Office.Calc/Content/Update", "Link", "2"),
-    # Whatever still wants the network asks a proxy at a port where nobody answers.
-    (INTERNET, "ooInetProxyType", "2"),
-    (INTERNET, "ooInetHTTPProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetHTTPProxyPort", "9"),
-    (INTERNET, "ooInetHTTPSProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetHTTPSProxyPort", "9"),
-    (INTERNET, "ooInetFTPProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetFTPProxyPort", "9"),
-    (INTERNET, "ooInetNoProxy", ""),
-)
-"""Path, property and value of LibreOffice's registry: no macros, no links followed, no network."""
-REGISTRY_HEAD = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n'
-    '<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" '
-    'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
-)
-REGISTRY_ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
 EXECUTABLE = ("/usr", "/bin", "/lib", "/lib64", "/opt")
 READABLE = (
     "/etc/fonts",
@@ -118,8 +94,8 @@ PASSWORD_ERROR = "The document is protected by a password.", "Save a copy withou
 class OfficeFile(OpenFile):
     """An office document that was printed to PDF.
 
-    Raises as `print_to_pdf` does, `EncryptedFileError` if it asks for a password, and `FileTooLargeError` if
-    it unpacks to more than is allowed.
+    Raises as `print_document` does, `EncryptedFileError` if it asks for a password, and `FileTooLargeError`
+    if it unpacks to more than is allowed.
     """
 
     is_printed = True
@@ -130,9 +106,10 @@ class OfficeFile(OpenFile):
         try:
             printed = context.print_source(source)
             if printed is None:
-                printed = self._cleanup.enter_context(scratch_directory()) / "document.pdf"
-                print_to_pdf(source, source.path.suffix.lower(), printed, context.options.office_seconds)
-            self._pdf = PdfFile(source, context, printed)
+                pdf = self._cleanup.enter_context(scratch_directory()) / PDF_NAME
+                print_document(source, source.path.suffix.lower(), pdf, context.options.office_seconds)
+                printed = PrintedDocument(pdf, contents_path(pdf))
+            self._pdf = PdfFile(source, context, printed.pdf)
         except CorpusError as error:
             self._cleanup.close()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
@@ -234,19 +211,23 @@ def find_soffice() -> str:
     )
 
 
-def print_to_pdf(
+def print_document(
     document: Openable,
     suffix: str,
     pdf: Path,
     seconds: float,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Have LibreOffice print a document to a PDF file, without macros, links and network.
+    """Have LibreOffice print a document to a PDF file, and store its contents beside it.
+
+    The contents (`contents_path`) are an OpenDocument file, or an empty one if LibreOffice could not store
+    them. Changes of a text are accepted first, and sheets are made wide enough
+    (`libreoffice/printing.bas`). Macros of the document, links and the network are off.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
     files), which is removed whatever happens, also when this process is killed: the PDF file is in a scratch
     directory. LibreOffice is restricted to its folder and its installation (`vrag.corpus.workers.sandbox`).
-    The file appears whole or not at all.
+    The files appear whole or not at all.
 
     `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
     `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if
@@ -256,36 +237,43 @@ def print_to_pdf(
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:
         work_dir = Path(name)
-        copy, printed = work_dir / f"document{suffix}", work_dir / "out" / "document.pdf"
+        copy, results = work_dir / f"document{suffix}", work_dir / "out"
         with document.open("rb") as original, copy.open("wb") as file:
             shutil.copyfileobj(original, file)
-        registry = work_dir / "profile" / "user" / "registrymodifications.xcu"
-        registry.parent.mkdir(parents=True)
-        entries = "".join(REGISTRY_ITEM.format(*entry) for entry in REGISTRY)
-        registry.write_text(f"{REGISTRY_HEAD}{entries}</oor:items>\n", encoding="utf-8")
-        (work_dir / "tmp").mkdir()
-        options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard --convert-to pdf"
-        command = [
-            program,
-            f"-env:UserInstallation={(work_dir / 'profile').as_uri()}",
-            *options.split(),
-            "--outdir",
-            str(printed.parent),
-            str(copy),
-        ]
+        write_profile(work_dir / "profile")
+        for folder in (results, work_dir / "tmp"):
+            folder.mkdir()
+        options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard"
+        profile = f"-env:UserInstallation={(work_dir / 'profile').as_uri()}"
+        command = [program, profile, *options.split(), START.format(copy.name)]
         if sandbox_options().mode != "off":
             policy = office_policy(program, work_dir)
             give_to(policy, pdf.parent, work_dir)
             command = exec_command(policy, command)
         status = _run(command, work_dir, seconds, is_wanted)
-        if status == timeout_exec.LATE:
-            raise ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
-        if status == timeout_exec.CRASHED:
-            raise CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
         # It may have made anything of its folder: a link is not followed.
-        if printed.parent.is_symlink() or not _is_regular(printed):
-            raise CorpusError("LibreOffice cannot open it: it is damaged, or not what its suffix says.")
-        printed.replace(pdf)
+        if results.is_symlink() or not _is_regular(results / PDF_NAME):
+            raise _failure(status, seconds)
+        contents = contents_path(pdf)
+        if _is_regular(results / CONTENTS_NAME):
+            (results / CONTENTS_NAME).replace(contents)
+        else:
+            contents.touch()
+        (results / PDF_NAME).replace(pdf)
+
+
+def contents_path(pdf: Path) -> Path:
+    """Return the path of the contents of a document, by that of its PDF file."""
+    return pdf.with_suffix(".zip")
+
+
+def _failure(status: int, seconds: float) -> CorpusError:
+    """Return the error of LibreOffice that has printed nothing, by its exit status."""
+    if status == timeout_exec.LATE:
+        return ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
+    if status == timeout_exec.CRASHED:
+        return CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
+    return CorpusError("LibreOffice cannot open it: it is damaged, or not what its suffix says.")
 
 
 def _is_regular(path: Path) -> bool:
