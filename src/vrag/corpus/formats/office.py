@@ -1,9 +1,10 @@
-"""Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file.
+"""Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file; then passages.
 
 The first worker that opens a document has its parent process print it, which keeps the PDF until the document
 is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice
 prints: hidden slides and sheets are left out, a field such as today's date has the value of the day, and
-fonts that are not installed are replaced.
+fonts that are not installed are replaced. What is in the document and not in the text of its pages, such as
+speaker notes and comments, is read from its contents (`libreoffice/contents.py`) and follows as passages.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ import sys
 import tempfile
 import zipfile
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile, PrintedDocument
+from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
+from vrag.corpus.formats.libreoffice.embedded import read_embedded
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
+from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
 from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.text import passage_item, passages
 from vrag.corpus.sniff import describe
 from vrag.corpus.workers import timeout_exec
 from vrag.corpus.workers.sandbox import (
@@ -49,7 +55,10 @@ if TYPE_CHECKING:
     from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
-SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
+SUFFIXES = (
+    *(".docx", ".docm", ".doc", ".pptx", ".pptm", ".ppt", ".xlsx", ".xlsm", ".xls"),
+    *(".odt", ".odp", ".ods", ".rtf"),
+)
 ZIP, OLE, RTF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 MAX_XML_BYTES = 512 * 2**20
 """Unpacked bytes of the text parts of a document; LibreOffice takes a multiple of it in memory."""
@@ -88,6 +97,7 @@ READABLE = (
 )
 """Files and folders that LibreOffice may read besides programs and libraries."""
 _POLL_SECONDS = 0.1
+UNREAD = "Its speaker notes, comments and data of charts were not read: {} Save it as PDF with them."
 PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 
@@ -109,6 +119,9 @@ class OfficeFile(OpenFile):
                 pdf = self._cleanup.enter_context(scratch_directory()) / PDF_NAME
                 print_document(source, source.path.suffix.lower(), pdf, context.options.office_seconds)
                 printed = PrintedDocument(pdf, contents_path(pdf))
+            self._contents = _read_contents(printed, source)
+            self._passages = passages(self._contents.sections, context.options)
+            self._source = source
             self._pdf = PdfFile(source, context, printed.pdf)
         except CorpusError as error:
             self._cleanup.close()
@@ -118,7 +131,7 @@ class OfficeFile(OpenFile):
         except BaseException:
             self._cleanup.close()
             raise
-        self.count = self._pdf.count
+        self.count = self._pdf.count + len(self._passages)
 
     @staticmethod
     def opening_seconds(source: SourceFile, options: CorpusOptions) -> float:  # noqa: ARG004 - a protocol's
@@ -126,13 +139,29 @@ class OfficeFile(OpenFile):
         return options.office_seconds
 
     def item(self, ordinal: int) -> Item:
-        """Make the item of one page."""
-        return self._pdf.item(ordinal)
+        """Make the item of one page or, after the last of these, of a passage."""
+        if ordinal > self._pdf.count:
+            return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
+        item = self._pdf.item(ordinal)
+        return replace(item, facts=self._contents.add_to(item.facts)) if ordinal == 1 else item
 
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
         self._cleanup.close()
+
+
+def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:
+    """Read what the pages of a document do not show as text; where it is damaged, say that it is not read."""
+    with source.open() as file:
+        embedded = read_embedded(file)
+    try:
+        with printed.contents.open("rb") as file:
+            contents = read_contents(XmlParts(file))
+    except (CorpusError, RecursionError) as error:
+        contents = DocumentContents(unread=(UNREAD.format(error),))
+    sections, unread = contents.sections + embedded.sections, contents.unread + embedded.unread
+    return contents._replace(sections=sections, unread=unread)
 
 
 def _check(source: SourceFile) -> bool:
