@@ -166,3 +166,38 @@ def test_names_of_columns_stand_on_each_page_of_a_long_table(tmp_path: Path) -> 
     items = items_of(tmp_path / "a.xlsx", xlsx(f"<sheetData>{row_of(1, 'Name', 'Weight')}{rows}</sheetData>"))
     assert len(items) > 1
     assert all("Weight" in item.text for item in items)
+
+
+def test_cells_on_the_pages_of_a_workbook_have_their_addresses(tmp_path: Path) -> None:
+    rows = "".join(row_of(n, f"Boat {n}", n * 7.0, 5.0) for n in range(2, 150))
+    old = "<sheetData>" + row_of(1, "gone") + "</sheetData>"
+    long = f"<sheetData>{row_of(1, 'Name', 'Weight', 'Crew')}{rows}</sheetData>"
+    data = xlsx(long, old, names=("Boats", "Old"), hidden=("Old",))
+    items = items_of(tmp_path / "a.xlsx", data)
+    cells = {cell.address: (item, cell) for item in items for cell in item.facts.cells}
+    assert {item.facts.sheet for item in items} == {"Boats"}
+    assert len(cells) == 3 * 149
+    for number in (2, 77, 149):
+        item, cell = cells[f"B{number}"]
+        assert item.text[cell.start : cell.end] == str(number * 7)
+    assert items[0].facts.hidden_text == "gone"
+
+
+def test_speaker_notes_are_passages_after_the_slides(tmp_path: Path) -> None:
+    notes = (
+        '<presentation:notes xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0">'
+        '<draw:frame presentation:class="notes" svg:width="9cm" svg:height="9cm"><draw:text-box>'
+        "<text:p>Say that it rains.</text:p></draw:text-box></draw:frame></presentation:notes>"
+    )
+    frame = (
+        '<draw:frame svg:x="2cm" svg:y="2cm" svg:width="20cm" svg:height="3cm"><draw:text-box>'
+        "<text:p>{}</text:p></draw:text-box></draw:frame>"
+    )
+    pages = "".join(f'<draw:page draw:name="p{n}">{frame.format(n)}{notes}</draw:page>' for n in (1, 2))
+    items = items_of(tmp_path / "a.odp", open_document("presentation", pages))
+    assert [(item.kind, item.heading) for item in items[2:]] == [
+        (ItemKind.PASSAGE, "Slide 1 › Speaker notes"),
+        (ItemKind.PASSAGE, "Slide 2 › Speaker notes"),
+    ]
+    assert {item.text for item in items[2:]} == {"Say that it rains."}
+    assert "rains" not in words_of(items)

@@ -26,6 +26,12 @@ from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
+from vrag.corpus.formats.libreoffice.sheet_pages import (
+    SheetPage,
+    find_sheet_pages,
+    locate_cells,
+    read_outline,
+)
 from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.formats.text import passage_item, passages
@@ -123,6 +129,7 @@ class OfficeFile(OpenFile):
             self._passages = passages(self._contents.sections, context.options)
             self._source = source
             self._pdf = PdfFile(source, context, printed.pdf)
+            self._sheet_pages = _find_sheet_pages(printed, self._contents, self._pdf.count)
         except CorpusError as error:
             self._cleanup.close()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
@@ -143,12 +150,24 @@ class OfficeFile(OpenFile):
         if ordinal > self._pdf.count:
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
         item = self._pdf.item(ordinal)
-        return replace(item, facts=self._contents.add_to(item.facts)) if ordinal == 1 else item
+        facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
+        if page := self._sheet_pages.get(ordinal):
+            facts = replace(facts, sheet=page.sheet, cells=locate_cells(item, page.cells))
+        return replace(item, facts=facts)
 
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
         self._cleanup.close()
+
+
+def _find_sheet_pages(
+    printed: PrintedDocument, contents: DocumentContents, count: int
+) -> dict[int, SheetPage]:
+    if not contents.sheets:
+        return {}
+    with printed.pdf.open("rb") as file:
+        return find_sheet_pages(contents.sheets, contents.page_rows, read_outline(file), count)
 
 
 def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:

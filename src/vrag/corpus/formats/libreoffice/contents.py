@@ -7,8 +7,10 @@ What nobody sees, such as hidden slides and hidden text, is kept apart.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.corpus.formats.libreoffice.sheet_pages import read_page_rows
 from vrag.corpus.formats.libreoffice.sheets import Sheet, read_sheets
 from vrag.corpus.formats.libreoffice.xml_parts import (
     XmlParts,
@@ -20,7 +22,7 @@ from vrag.corpus.formats.libreoffice.xml_parts import (
 from vrag.corpus.formats.sections import CELL, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
     from vrag.types import ItemFacts
@@ -31,6 +33,8 @@ NOTES, COMMENTS, DESCRIPTION, CHART = (
     "Description of a picture",
     "Data of a chart",
 )
+FIELDS = frozenset({"page", "page-number", "header", "footer", "date-time"})
+"""Classes of the frames on a page of notes that its author has not written."""
 MAX_HIDDEN_CHARS = 100_000
 MAX_CHART_CELLS = 20_000
 """Cells of one chart beyond which its table is cut."""
@@ -47,6 +51,8 @@ class DocumentContents(NamedTuple):
     """Sentences for people: what was not read, and what would read it."""
     sheets: tuple[Sheet, ...] = ()
     """Sheets of a workbook, in order."""
+    page_rows: Mapping[int, Sequence[int]] = MappingProxyType({})
+    """See `read_page_rows`."""
 
     def add_to(self, facts: ItemFacts) -> ItemFacts:
         """Add what concerns the whole document to the facts of its first page."""
@@ -61,7 +67,7 @@ def read_contents(parts: XmlParts) -> DocumentContents:
         return DocumentContents()
     hidden = hidden_styles(root)
     if sheets := read_sheets(root, hidden):
-        return _workbook_contents(sheets)
+        return _workbook_contents(sheets, read_page_rows(parts.root("meta.xml")))
     if slides := list(find_all(root, "draw:page")):
         sections = tuple(_slide_sections(slides, hidden, parts))
         lines = [shown_text(slide) for slide in slides if attribute(slide, "draw:style-name") in hidden]
@@ -76,10 +82,10 @@ def read_contents(parts: XmlParts) -> DocumentContents:
     return DocumentContents(sections, "\n".join(filter(None, lines))[:MAX_HIDDEN_CHARS])
 
 
-def _workbook_contents(sheets: tuple[Sheet, ...]) -> DocumentContents:
+def _workbook_contents(sheets: tuple[Sheet, ...], rows: dict[int, list[int]]) -> DocumentContents:
     sections = tuple(section for sheet in sheets if not sheet.is_hidden for section in _cell_comments(sheet))
     unseen = (cell.text for sheet in sheets for cell in sheet.cells if sheet.is_hidden or cell.is_hidden)
-    return DocumentContents(sections, "\n".join(filter(None, unseen))[:MAX_HIDDEN_CHARS], sheets=sheets)
+    return DocumentContents(sections, "\n".join(filter(None, unseen))[:MAX_HIDDEN_CHARS], (), sheets, rows)
 
 
 def _cell_comments(sheet: Sheet) -> Iterator[Section]:
@@ -120,7 +126,7 @@ def _notes(place: tuple[str, ...], slide: Element) -> Iterator[Section]:
         frame
         for notes in slide.findall(xml_name("presentation:notes"))
         for frame in find_all(notes, "draw:frame")
-        if attribute(frame, "presentation:class") == "notes"
+        if attribute(frame, "presentation:class") not in FIELDS
         and attribute(frame, "presentation:placeholder") != "true"
     ]
     if text := "\n".join(filter(None, map(shown_text, frames))):

@@ -49,6 +49,7 @@ Sub PrintOpened(document, folder)
   If document.supportsService("com.sun.star.sheet.SpreadsheetDocument") Then
     PrepareSheets document
     StorePages document, "calc_pdf_Export", folder
+    NotePageBreaks document
     StoreDocument document, "calc8", folder & "contents.zip"
   ElseIf document.supportsService("com.sun.star.presentation.PresentationDocument") Then
     StorePages document, "impress_pdf_Export", folder
@@ -91,6 +92,31 @@ Sub PrepareSheets(document)
     If sheet.IsVisible Then PrepareSheet document, sheet
   Next n
 End Sub
+
+Sub NotePageBreaks(document)
+  ' The rows at which pages begin, and the one after the last, in the properties of the contents.
+  Dim n, sheet
+  On Error Resume Next
+  For n = 0 To document.Sheets.Count - 1
+    sheet = document.Sheets.getByIndex(n)
+    If sheet.IsVisible Then
+      document.DocumentProperties.UserDefinedProperties.addProperty("vrag rows " & n, 128, PageRows(sheet))
+    End If
+  Next n
+End Sub
+
+Function PageRows(sheet)
+  ' The rows as text: "0 47 92 121". LibreOffice has breaks for all rows of a sheet, used or not.
+  Dim areas, breaks, n
+  areas = sheet.getPrintAreas()
+  breaks = sheet.getRowPageBreaks()
+  PageRows = areas(0).StartRow & " "
+  For n = 0 To UBound(breaks)
+    If breaks(n).Position > areas(0).EndRow Then Exit For
+    If breaks(n).Position > areas(0).StartRow Then PageRows = PageRows & breaks(n).Position & " "
+  Next n
+  PageRows = PageRows & (areas(0).EndRow + 1)
+End Function
 
 Sub PrepareSheet(document, sheet)
   ' All columns on one page, wide enough for what they say, and no page without contents.

@@ -25,12 +25,19 @@ class Cell(NamedTuple):
     """What it shows, by its number format."""
     is_hidden: bool
     """True if its row or column is hidden, or filtered out."""
+    value: str = ""
+    """The stored value of a number or a date."""
     comments: tuple[Element, ...] = ()
 
     @property
     def address(self) -> str:
         """Its address in the sheet: "C14"."""
         return f"{column_name(self.column)}{self.row + 1}"
+
+    @property
+    def stored(self) -> str:
+        """Its stored value, where it is not what the cell shows."""
+        return "" if self.value == self.text else self.value
 
 
 class Sheet(NamedTuple):
@@ -96,10 +103,11 @@ def _row_cells(row: Element, hidden_columns: list[range], *, is_hidden: bool) ->
             continue
         count = repeated(element, "table:number-columns-repeated")
         text = shown_text(element) if element.tag == CELL_NAMES[0] and len(element) else ""
+        value = attribute(element, "office:value") or attribute(element, "office:date-value")
         comments = tuple(element.findall(xml_name("office:annotation")))
         for each in range(column, column + count if text or comments else column):
             unseen = is_hidden or any(each in columns for columns in hidden_columns)
-            yield Cell(0, each, text, unseen, comments)
+            yield Cell(0, each, text, unseen, value, comments)
         column += count
 
 
