@@ -23,7 +23,6 @@ from vrag.corpus.formats.video import CONTAINERS
 from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.errors import CollectionError
 from vrag.scratch import scratch_directory
-from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +106,7 @@ class _Export:
                     yield from self._pop_problems()
                     if isinstance(event, Failed):
                         yield ExportProblem(event.source.path, event.ordinal, event.reason)
-                    elif isinstance(event, Converted) and event.item.kind is not ItemKind.PASSAGE:
+                    elif isinstance(event, Converted) and (event.item.image or event.item.clip):
                         yield self._deliver(event.source, event.item, folder)
                 yield from self._pop_problems()
         except OSError as error:

@@ -153,7 +153,7 @@ class OfficeFile(OpenFile):
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
         if page := self._sheet_pages.get(ordinal):
             facts = replace(facts, sheet=page.sheet, cells=locate_cells(item, page.cells))
-        return replace(item, facts=facts)
+        return replace(item, facts=facts, heading=facts.sheet)
 
     def close(self) -> None:
         """Close the PDF file."""
