@@ -75,7 +75,7 @@ class TurnedText:
 
 
 @dataclass(frozen=True, slots=True)
-class SheetCell:
+class AddressedCell:
     """A cell of a sheet in an item's text: `item.text[start:end]` is what it shows."""
 
     start: int
@@ -98,9 +98,9 @@ class ItemFacts:
     """Sentences that say what is seen and not in the text, and what would read it."""
     turned: tuple[TurnedText, ...] = ()
     """Parts of the text whose lines are turned, in order."""
-    sheet: str = ""
+    worksheet: str = ""
     """Name of the sheet that the page shows, if it is one of a workbook."""
-    cells: tuple[SheetCell, ...] = ()
+    cells: tuple[AddressedCell, ...] = ()
     """Cells of the sheet that were found in the text, in order."""
 
 

@@ -13,7 +13,7 @@ from vrag.agent.policy import Picture, PictureOrigin
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.reading.answer import MarkRole
-from vrag.reading.places.sheet_ranges import name_cells
+from vrag.reading.places.cell_ranges import name_cells
 from vrag.types import Item, ItemKind
 
 BoxSides = tuple[float, float, float, float]

@@ -23,7 +23,7 @@ from vrag.reading.answer import MarkRole
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.text_reader import Segments, TextReader
 from vrag.testing import MemorySearcher, page, passage
-from vrag.types import Item, ItemFacts, SheetCell
+from vrag.types import AddressedCell, Item, ItemFacts
 
 ROWS = """Table 1: Passengers by line
 
@@ -59,10 +59,10 @@ def test_the_cell_of_a_models_answer_is_marked_with_its_heads() -> None:
 
 def test_the_cell_of_an_answer_has_its_address_where_the_page_shows_a_sheet() -> None:
     cells = tuple(
-        SheetCell(ROWS.index(value), ROWS.index(value) + len(value), address)
+        AddressedCell(ROWS.index(value), ROWS.index(value) + len(value), address)
         for value, address in (("86,040", "B4"), ("84,210", "C4"), ("55,180", "C5"))
     )
-    run, _ = answered("84,210", replace(CARGO, facts=ItemFacts(sheet="Lines", cells=cells)))
+    run, _ = answered("84,210", replace(CARGO, facts=ItemFacts(worksheet="Lines", cells=cells)))
     assert [evidence.cells for evidence in run.evidence] == ["Lines!C4"]
     run, _ = answered("84,210", CARGO)
     assert [evidence.cells for evidence in run.evidence] == [""]

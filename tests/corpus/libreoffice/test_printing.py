@@ -175,7 +175,7 @@ def test_cells_on_the_pages_of_a_workbook_have_their_addresses(tmp_path: Path) -
     data = xlsx(long, old, names=("Boats", "Old"), hidden=("Old",))
     items = items_of(tmp_path / "a.xlsx", data)
     cells = {cell.address: (item, cell) for item in items for cell in item.facts.cells}
-    assert {item.facts.sheet for item in items} == {"Boats"}
+    assert {item.facts.worksheet for item in items} == {"Boats"}
     assert len(cells) == 3 * 149
     for number in (2, 77, 149):
         item, cell = cells[f"B{number}"]

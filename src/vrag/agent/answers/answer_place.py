@@ -20,8 +20,8 @@ from vrag.geometry import Box, View
 from vrag.reading import completed
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import end_between_words
+from vrag.reading.places.cell_ranges import name_cells
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
-from vrag.reading.places.sheet_ranges import name_cells
 from vrag.reading.reader import THRESHOLD, find_answer
 from vrag.reading.text_layout import Rect, layout
 from vrag.types import Item

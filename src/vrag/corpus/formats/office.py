@@ -26,9 +26,9 @@ from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
-from vrag.corpus.formats.libreoffice.sheet_pages import (
-    SheetPage,
-    find_sheet_pages,
+from vrag.corpus.formats.libreoffice.worksheet_pages import (
+    WorksheetPage,
+    find_worksheet_pages,
     locate_cells,
     read_outline,
 )
@@ -129,7 +129,7 @@ class OfficeFile(OpenFile):
             self._passages = passages(self._contents.sections, context.options)
             self._source = source
             self._pdf = PdfFile(source, context, printed.pdf)
-            self._sheet_pages = _find_sheet_pages(printed, self._contents, self._pdf.count)
+            self._worksheet_pages = _find_worksheet_pages(printed, self._contents, self._pdf.count)
         except CorpusError as error:
             self._cleanup.close()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
@@ -151,9 +151,9 @@ class OfficeFile(OpenFile):
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
         item = self._pdf.item(ordinal)
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
-        if page := self._sheet_pages.get(ordinal):
-            facts = replace(facts, sheet=page.sheet, cells=locate_cells(item, page.cells))
-        return replace(item, facts=facts, heading=facts.sheet)
+        if page := self._worksheet_pages.get(ordinal):
+            facts = replace(facts, worksheet=page.worksheet, cells=locate_cells(item, page.cells))
+        return replace(item, facts=facts, heading=facts.worksheet)
 
     def close(self) -> None:
         """Close the PDF file."""
@@ -161,13 +161,13 @@ class OfficeFile(OpenFile):
         self._cleanup.close()
 
 
-def _find_sheet_pages(
+def _find_worksheet_pages(
     printed: PrintedDocument, contents: DocumentContents, count: int
-) -> dict[int, SheetPage]:
-    if not contents.sheets:
+) -> dict[int, WorksheetPage]:
+    if not contents.worksheets:
         return {}
     with printed.pdf.open("rb") as file:
-        return find_sheet_pages(contents.sheets, contents.page_rows, read_outline(file), count)
+        return find_worksheet_pages(contents.worksheets, contents.page_rows, read_outline(file), count)
 
 
 def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.corpus.formats.libreoffice.sheet_pages import read_page_rows
-from vrag.corpus.formats.libreoffice.sheets import Sheet, read_sheets
+from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
+from vrag.corpus.formats.libreoffice.worksheets import Worksheet, read_worksheets
 from vrag.corpus.formats.libreoffice.xml_parts import (
     XmlParts,
     attribute,
@@ -49,7 +49,7 @@ class DocumentContents(NamedTuple):
     """Text that the document has and nobody sees."""
     unread: tuple[str, ...] = ()
     """Sentences for people: what was not read, and what would read it."""
-    sheets: tuple[Sheet, ...] = ()
+    worksheets: tuple[Worksheet, ...] = ()
     """Sheets of a workbook, in order."""
     page_rows: Mapping[int, Sequence[int]] = MappingProxyType({})
     """See `read_page_rows`."""
@@ -66,8 +66,8 @@ def read_contents(parts: XmlParts) -> DocumentContents:
     if root is None:
         return DocumentContents()
     hidden = hidden_styles(root)
-    if sheets := read_sheets(root, hidden):
-        return _workbook_contents(sheets, read_page_rows(parts.root("meta.xml")))
+    if worksheets := read_worksheets(root, hidden):
+        return _workbook_contents(worksheets, read_page_rows(parts.root("meta.xml")))
     if slides := list(find_all(root, "draw:page")):
         sections = tuple(_slide_sections(slides, hidden, parts))
         lines = [shown_text(slide) for slide in slides if attribute(slide, "draw:style-name") in hidden]
@@ -82,22 +82,34 @@ def read_contents(parts: XmlParts) -> DocumentContents:
     return DocumentContents(sections, "\n".join(filter(None, lines))[:MAX_HIDDEN_CHARS])
 
 
-def _workbook_contents(sheets: tuple[Sheet, ...], rows: dict[int, list[int]]) -> DocumentContents:
-    sections = tuple(section for sheet in sheets if not sheet.is_hidden for section in _cell_comments(sheet))
-    unseen = (cell.text for sheet in sheets for cell in sheet.cells if sheet.is_hidden or cell.is_hidden)
-    return DocumentContents(sections, "\n".join(filter(None, unseen))[:MAX_HIDDEN_CHARS], (), sheets, rows)
+def _workbook_contents(worksheets: tuple[Worksheet, ...], rows: dict[int, list[int]]) -> DocumentContents:
+    sections = tuple(
+        section
+        for worksheet in worksheets
+        if not worksheet.is_hidden
+        for section in _cell_comments(worksheet)
+    )
+    unseen = (
+        cell.text
+        for worksheet in worksheets
+        for cell in worksheet.cells
+        if worksheet.is_hidden or cell.is_hidden
+    )
+    return DocumentContents(
+        sections, "\n".join(filter(None, unseen))[:MAX_HIDDEN_CHARS], (), worksheets, rows
+    )
 
 
-def _cell_comments(sheet: Sheet) -> Iterator[Section]:
+def _cell_comments(worksheet: Worksheet) -> Iterator[Section]:
     comments = [
         f"{cell.address}: {text}"
-        for cell in sheet.cells
+        for cell in worksheet.cells
         if not cell.is_hidden
         for comment in cell.comments
         if (text := comment_text(comment))
     ]
     if comments:
-        yield Section((f"Sheet {sheet.name}", COMMENTS), "\n\n".join(comments))
+        yield Section((f"Sheet {worksheet.name}", COMMENTS), "\n\n".join(comments))
 
 
 def hidden_styles(root: Element) -> frozenset[str]:

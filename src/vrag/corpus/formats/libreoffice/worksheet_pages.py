@@ -13,14 +13,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from vrag.corpus.formats.libreoffice.xml_parts import attribute, find_all
-from vrag.types import SheetCell
+from vrag.types import AddressedCell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import BinaryIO
     from xml.etree.ElementTree import Element
 
-    from vrag.corpus.formats.libreoffice.sheets import Cell, Sheet
+    from vrag.corpus.formats.libreoffice.worksheets import Worksheet, WorksheetCell
     from vrag.types import Item, Word
 
 ROWS = re.compile(r"vrag rows (\d{1,6})")
@@ -31,11 +31,11 @@ MAX_CELLS, MAX_PLACES = 20_000, 200
 """Cells of a page, and places of one of them, that are looked at."""
 
 
-class SheetPage(NamedTuple):
+class WorksheetPage(NamedTuple):
     """A page of a workbook."""
 
-    sheet: str
-    cells: tuple[Cell, ...]
+    worksheet: str
+    cells: tuple[WorksheetCell, ...]
     """Cells that are seen on it, by rows; empty where they are not known."""
 
 
@@ -67,19 +67,24 @@ def read_outline(file: BinaryIO) -> list[tuple[str, int]]:
     return found
 
 
-def find_sheet_pages(
-    sheets: Sequence[Sheet], rows: Mapping[int, Sequence[int]], outline: Sequence[tuple[str, int]], count: int
-) -> dict[int, SheetPage]:
+def find_worksheet_pages(
+    worksheets: Sequence[Worksheet],
+    rows: Mapping[int, Sequence[int]],
+    outline: Sequence[tuple[str, int]],
+    count: int,
+) -> dict[int, WorksheetPage]:
     """Return the pages of a workbook by their numbers.
 
     Args:
-        sheets: Its sheets.
+        worksheets: Its sheets.
         rows: `read_page_rows` of it.
         outline: `read_outline` of it.
         count: Number of pages.
     """
-    numbers = {sheet.name: number for number, sheet in enumerate(sheets) if not sheet.is_hidden}
-    pages: dict[int, SheetPage] = {}
+    numbers = {
+        worksheet.name: number for number, worksheet in enumerate(worksheets) if not worksheet.is_hidden
+    }
+    pages: dict[int, WorksheetPage] = {}
     for (name, first), (_, end) in pairwise([*outline, ("", count + 1)]):
         if name not in numbers:
             continue
@@ -87,12 +92,14 @@ def find_sheet_pages(
         if len(borders) != end - first:
             borders = [(0, 0)] * (end - first)
         for page, (top, bottom) in enumerate(borders, first):
-            cells = (cell for cell in sheets[numbers[name]].cells if top <= cell.row < bottom)
-            pages[page] = SheetPage(name, tuple(cell for cell in cells if cell.text and not cell.is_hidden))
+            cells = (cell for cell in worksheets[numbers[name]].cells if top <= cell.row < bottom)
+            pages[page] = WorksheetPage(
+                name, tuple(cell for cell in cells if cell.text and not cell.is_hidden)
+            )
     return pages
 
 
-def locate_cells(item: Item, cells: Sequence[Cell]) -> tuple[SheetCell, ...]:
+def locate_cells(item: Item, cells: Sequence[WorksheetCell]) -> tuple[AddressedCell, ...]:
     """Find cells in the text of their page. Those that are not found are left out.
 
     LibreOffice draws cells by rows, and after them those with several lines. So the longest series of places
@@ -102,7 +109,7 @@ def locate_cells(item: Item, cells: Sequence[Cell]) -> tuple[SheetCell, ...]:
     places = letters.find_series([letters.find_all(cell) for cell in cells[:MAX_CELLS]])
     letters.add_lone(places, cells)
     found = [
-        SheetCell(*letters.span(cells[number], place), cells[number].address, cells[number].stored)
+        AddressedCell(*letters.span(cells[number], place), cells[number].address, cells[number].stored)
         for number, place in letters.from_left_to_right(places, cells)
     ]
     return tuple(found) if len(found) >= MIN_FOUND * len(cells) else ()
@@ -121,11 +128,11 @@ class _PageLetters(NamedTuple):
         places = [at for at, letter in enumerate(item.text) if not letter.isspace()]
         return cls("".join(item.text[at] for at in places), places, item.words)
 
-    def span(self, cell: Cell, start: int) -> tuple[int, int]:
+    def span(self, cell: WorksheetCell, start: int) -> tuple[int, int]:
         """Return the part of the text that a cell takes whose letters begin at a number."""
         return self.places[start], self.places[start + len(_letters(cell)) - 1] + 1
 
-    def find_all(self, cell: Cell) -> list[int]:
+    def find_all(self, cell: WorksheetCell) -> list[int]:
         """Return where the letters of a cell begin, as whole words; the first of very many."""
         wanted = _letters(cell)
         found: list[int] = []
@@ -153,7 +160,7 @@ class _PageLetters(NamedTuple):
             series[last.number], last = last.place, last.before
         return series
 
-    def add_lone(self, places: dict[int, int], cells: Sequence[Cell]) -> None:
+    def add_lone(self, places: dict[int, int], cells: Sequence[WorksheetCell]) -> None:
         """Add cells that have one place left, which no other cell takes."""
         taken = {
             at
@@ -169,7 +176,7 @@ class _PageLetters(NamedTuple):
         places.update({numbers[0]: place for place, numbers in lone.items() if len(numbers) == 1})
 
     def from_left_to_right(
-        self, places: Mapping[int, int], cells: Sequence[Cell]
+        self, places: Mapping[int, int], cells: Sequence[WorksheetCell]
     ) -> Iterator[tuple[int, int]]:
         """Yield cells with their places, in order, without those at the left of one before in their row."""
         row, left = -1, -1.0
@@ -201,5 +208,5 @@ class _Link(NamedTuple):
     before: _Link | None
 
 
-def _letters(cell: Cell) -> str:
+def _letters(cell: WorksheetCell) -> str:
     return "".join(cell.text.split())

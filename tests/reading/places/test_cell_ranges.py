@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from vrag.geometry import Box
-from vrag.reading.places.sheet_ranges import name_cells
-from vrag.types import Item, ItemFacts, ItemKind, SheetCell, Word, item_id
+from vrag.reading.places.cell_ranges import name_cells
+from vrag.types import AddressedCell, Item, ItemFacts, ItemKind, Word, item_id
 
 DOCUMENT = "ab" * 32
 TEXT = "Name Fee\nNorth pier 410\n"
 CELLS = (
-    SheetCell(0, 4, "B2"),
-    SheetCell(5, 8, "AA2"),
-    SheetCell(9, 19, "B10"),
-    SheetCell(20, 23, "AA10"),
+    AddressedCell(0, 4, "B2"),
+    AddressedCell(5, 8, "AA2"),
+    AddressedCell(9, 19, "B10"),
+    AddressedCell(20, 23, "AA10"),
 )
 WORDS = tuple(
     Word(start, end, Box.unit(left, top, left + 0.1, top + 0.1))
@@ -36,7 +36,7 @@ PAGE = Item(
     ordinal=1,
     text=TEXT,
     words=WORDS,
-    facts=ItemFacts(sheet="Fees", cells=CELLS),
+    facts=ItemFacts(worksheet="Fees", cells=CELLS),
 )
 WHOLE = Box.unit(0, 0, 1, 1)
 
@@ -64,11 +64,11 @@ def test_cells_inside_a_box_are_one_range(box: Box, name: str) -> None:
         ("a\n\u202eb", "ab!B2:AA10"),
     ],
 )
-def test_names_of_sheets_are_quoted_where_programs_need_it(sheet: str, name: str) -> None:
-    assert name_cells(replace(PAGE, facts=replace(PAGE.facts, sheet=sheet)), WHOLE) == name
+def test_names_of_sheets_are_quoted_where_programs_need_it(worksheet: str, name: str) -> None:
+    assert name_cells(replace(PAGE, facts=replace(PAGE.facts, worksheet=worksheet)), WHOLE) == name
 
 
 def test_pages_without_known_cells_have_no_range() -> None:
     assert name_cells(replace(PAGE, facts=ItemFacts()), WHOLE) == ""
-    odd = (SheetCell(0, 4, "<script>"), SheetCell(5, 8, "b2"))
-    assert name_cells(replace(PAGE, facts=ItemFacts(sheet="S", cells=odd)), WHOLE) == ""
+    odd = (AddressedCell(0, 4, "<script>"), AddressedCell(5, 8, "b2"))
+    assert name_cells(replace(PAGE, facts=ItemFacts(worksheet="S", cells=odd)), WHOLE) == ""

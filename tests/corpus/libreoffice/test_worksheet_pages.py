@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import fromstring
 
-from vrag.corpus.formats.libreoffice.sheet_pages import (
-    SheetPage,
-    find_sheet_pages,
+from vrag.corpus.formats.libreoffice.worksheet_pages import (
+    WorksheetPage,
+    find_worksheet_pages,
     locate_cells,
     read_page_rows,
 )
-from vrag.corpus.formats.libreoffice.sheets import Cell, Sheet, column_name
+from vrag.corpus.formats.libreoffice.worksheets import Worksheet, WorksheetCell, column_name
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES
 from vrag.geometry import Box
 from vrag.types import Item, ItemKind, Word, item_id
@@ -18,9 +18,9 @@ from vrag.types import Item, ItemKind, Word, item_id
 ROWS = [("Name", "Fee", "Share"), ("North", "410", "5"), ("South", "5", "410")]
 
 
-def cells_of(rows: list[tuple[str, ...]]) -> list[Cell]:
+def cells_of(rows: list[tuple[str, ...]]) -> list[WorksheetCell]:
     return [
-        Cell(row, column, text, is_hidden=False)
+        WorksheetCell(row, column, text, is_hidden=False)
         for row, cells in enumerate(rows)
         for column, text in enumerate(cells)
         if text
@@ -51,7 +51,7 @@ def page(lines: list[list[str]], lefts: dict[str, float] | None = None) -> Item:
     )
 
 
-def addresses(item: Item, cells: list[Cell]) -> dict[str, str]:
+def addresses(item: Item, cells: list[WorksheetCell]) -> dict[str, str]:
     return {cell.address: item.text[cell.start : cell.end] for cell in locate_cells(item, cells)}
 
 
@@ -93,26 +93,26 @@ def test_a_page_in_another_order_has_no_addresses() -> None:
 
 
 def test_a_stored_value_is_kept_where_it_is_not_what_is_shown() -> None:
-    cells = [Cell(0, 0, "9.0 %", False, "0.0904"), Cell(0, 1, "7", False, "7")]
+    cells = [WorksheetCell(0, 0, "9.0 %", False, "0.0904"), WorksheetCell(0, 1, "7", False, "7")]
     assert [cell.value for cell in locate_cells(page([["9.0 %", "7"]]), cells)] == ["0.0904", ""]
 
 
 def test_pages_have_the_rows_that_libreoffice_noted_of_the_sheets_that_are_shown() -> None:
-    sheets = [
-        Sheet("Old", True, (Cell(0, 0, "gone", False),)),
-        Sheet("Fees", False, tuple(Cell(row, 0, f"r{row}", row == 3) for row in range(6))),
-        Sheet("Plan", False, (Cell(2, 1, "x", False),)),
+    worksheets = [
+        Worksheet("Old", True, (WorksheetCell(0, 0, "gone", False),)),
+        Worksheet("Fees", False, tuple(WorksheetCell(row, 0, f"r{row}", row == 3) for row in range(6))),
+        Worksheet("Plan", False, (WorksheetCell(2, 1, "x", False),)),
     ]
-    pages = find_sheet_pages(sheets, {1: [0, 4, 6], 2: [2, 3]}, [("Fees", 1), ("Plan", 3)], 3)
-    shown = {number: (page.sheet, [cell.text for cell in page.cells]) for number, page in pages.items()}
+    pages = find_worksheet_pages(worksheets, {1: [0, 4, 6], 2: [2, 3]}, [("Fees", 1), ("Plan", 3)], 3)
+    shown = {number: (page.worksheet, [cell.text for cell in page.cells]) for number, page in pages.items()}
     assert shown == {1: ("Fees", ["r0", "r1", "r2"]), 2: ("Fees", ["r4", "r5"]), 3: ("Plan", ["x"])}
 
 
 def test_pages_whose_rows_are_not_sure_have_their_sheet_alone() -> None:
-    sheets = [Sheet("Fees", False, (Cell(0, 0, "a", False),))]
-    pages = find_sheet_pages(sheets, {0: [0, 1]}, [("Fees", 1)], 2)
-    assert pages == {1: SheetPage("Fees", ()), 2: SheetPage("Fees", ())}
-    assert find_sheet_pages(sheets, {}, [("Another", 1)], 1) == {}
+    worksheets = [Worksheet("Fees", False, (WorksheetCell(0, 0, "a", False),))]
+    pages = find_worksheet_pages(worksheets, {0: [0, 1]}, [("Fees", 1)], 2)
+    assert pages == {1: WorksheetPage("Fees", ()), 2: WorksheetPage("Fees", ())}
+    assert find_worksheet_pages(worksheets, {}, [("Another", 1)], 1) == {}
 
 
 def test_rows_of_pages_are_numbers_or_unknown() -> None:

@@ -15,7 +15,7 @@ MAX_CELLS = 500_000
 CELL_NAMES = (xml_name("table:table-cell"), xml_name("table:covered-table-cell"))
 
 
-class Cell(NamedTuple):
+class WorksheetCell(NamedTuple):
     """A cell with something in it."""
 
     row: int
@@ -40,12 +40,12 @@ class Cell(NamedTuple):
         return "" if self.value == self.text else self.value
 
 
-class Sheet(NamedTuple):
+class Worksheet(NamedTuple):
     """A sheet of a workbook."""
 
     name: str
     is_hidden: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[WorksheetCell, ...]
     """Cells with content, by rows."""
 
 
@@ -63,28 +63,28 @@ def column_name(number: int) -> str:
     return letters
 
 
-def read_sheets(root: Element, hidden: frozenset[str]) -> tuple[Sheet, ...]:
+def read_worksheets(root: Element, hidden: frozenset[str]) -> tuple[Worksheet, ...]:
     """Read the sheets of a workbook.
 
     Args:
         root: Root of its content.
         hidden: Names of the styles of hidden sheets.
     """
-    sheets: list[Sheet] = []
+    worksheets: list[Worksheet] = []
     room = MAX_CELLS
     for table in root.findall(".//" + xml_name("office:spreadsheet") + "/" + xml_name("table:table")):
-        cells: list[Cell] = []
+        cells: list[WorksheetCell] = []
         for cell in _cells(table):
             if room == 0:
                 break
             cells.append(cell)
             room -= 1
         style = attribute(table, "table:style-name")
-        sheets.append(Sheet(attribute(table, "table:name"), style in hidden, tuple(cells)))
-    return tuple(sheets)
+        worksheets.append(Worksheet(attribute(table, "table:name"), style in hidden, tuple(cells)))
+    return tuple(worksheets)
 
 
-def _cells(table: Element) -> Iterator[Cell]:
+def _cells(table: Element) -> Iterator[WorksheetCell]:
     """Yield the cells with content; a row that stands for many is one row if it is empty."""
     hidden_columns = _hidden_columns(table)
     number = 0
@@ -96,7 +96,7 @@ def _cells(table: Element) -> Iterator[Cell]:
         number += count
 
 
-def _row_cells(row: Element, hidden_columns: list[range], *, is_hidden: bool) -> Iterator[Cell]:
+def _row_cells(row: Element, hidden_columns: list[range], *, is_hidden: bool) -> Iterator[WorksheetCell]:
     column = 0
     for element in row:
         if element.tag not in CELL_NAMES:
@@ -107,7 +107,7 @@ def _row_cells(row: Element, hidden_columns: list[range], *, is_hidden: bool) ->
         comments = tuple(element.findall(xml_name("office:annotation")))
         for each in range(column, column + count if text or comments else column):
             unseen = is_hidden or any(each in columns for columns in hidden_columns)
-            yield Cell(0, each, text, unseen, value, comments)
+            yield WorksheetCell(0, each, text, unseen, value, comments)
         column += count
 
 

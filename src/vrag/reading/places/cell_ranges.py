@@ -28,7 +28,7 @@ def name_cells(item: Item, box: Box) -> str:
     columns = sorted((len(match[1]), match[1]) for match in matches)
     rows = sorted(int(match[2]) for match in matches)
     first, last = f"{columns[0][1]}{rows[0]}", f"{columns[-1][1]}{rows[-1]}"
-    sheet = "".join(filter(str.isprintable, item.facts.sheet))[:MAX_NAME_CHARS]
-    if not _PLAIN_NAME.fullmatch(sheet):
-        sheet = "'" + sheet.replace("'", "''") + "'"
-    return f"{sheet}!{first}" if first == last else f"{sheet}!{first}:{last}"
+    worksheet = "".join(filter(str.isprintable, item.facts.worksheet))[:MAX_NAME_CHARS]
+    if not _PLAIN_NAME.fullmatch(worksheet):
+        worksheet = "'" + worksheet.replace("'", "''") + "'"
+    return f"{worksheet}!{first}" if first == last else f"{worksheet}!{first}:{last}"
