@@ -56,7 +56,7 @@ def test_cells_inside_a_box_are_one_range(box: Box, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sheet", "name"),
+    ("worksheet", "name"),
     [
         ("Fees 2025", "'Fees 2025'!B2:AA10"),
         ("Ole's", "'Ole''s'!B2:AA10"),
