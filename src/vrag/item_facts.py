@@ -19,9 +19,8 @@ def encode_facts(facts: ItemFacts) -> str:
     >>> encode_facts(ItemFacts(label="iv")), encode_facts(ItemFacts())
     ('{"label": "iv"}', '')
     """
-    known = {
-        each.name: value for each in fields(ItemFacts) if (value := asdict(facts)[each.name]) != each.default
-    }
+    values = asdict(facts)
+    known = {each.name: value for each in fields(facts) if (value := values[each.name]) != each.default}
     return json.dumps(known) if known else ""
 
 

@@ -97,6 +97,18 @@ class TurnedText:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressedCell:
+    """A cell of a sheet in an item's text: `item.text[start:end]` is what it shows."""
+
+    start: int
+    end: int
+    address: str
+    """Its address in the sheet: "C14"."""
+    value: str = ""
+    """The stored value of a number or a date, where it is not what is shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemFacts:
     """Facts of an item besides its text and its picture. They are stored together, as JSON."""
 
@@ -108,6 +120,10 @@ class ItemFacts:
     """Sentences that say what is seen and not in the text, and what would read it."""
     turned: tuple[TurnedText, ...] = ()
     """Parts of the text whose lines are turned, in order."""
+    worksheet: str = ""
+    """Name of the sheet that the page shows, if it is one of a workbook."""
+    cells: tuple[AddressedCell, ...] = ()
+    """Cells of the sheet that were found in the text, in order."""
 
 
 @dataclass(frozen=True, slots=True)

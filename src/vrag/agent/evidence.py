@@ -14,6 +14,7 @@ from vrag.agent.policy import Picture, PictureOrigin
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.reading.answer import MarkRole
+from vrag.reading.places.cell_ranges import name_cells
 from vrag.types import Item, ItemKind
 
 BoxSides = tuple[float, float, float, float]
@@ -64,6 +65,8 @@ class Evidence(BaseModel):
     """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
     """The node of the memory graph that holds it; None without a graph."""
+    cells: str = ""
+    """The cells of the answer, or all inside the box, where the page shows a sheet: `Budget!C14`."""
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
 
@@ -207,4 +210,5 @@ def _evidence(
         quote=quote,
         crop_sha256=crop_sha256,
         node=node,
+        cells=name_cells(item, Box.unit(*box)) if box is not None else "",
     )

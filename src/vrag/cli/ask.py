@@ -254,6 +254,7 @@ def _evidence(number: int, evidence: Evidence, run: StoredRun) -> dict[str, Any]
         "quote": evidence.quote,
         "marks": [mark.model_dump(mode="json") for mark in evidence.marks],
         "located": evidence.located,
+        "cells": evidence.cells,
     }
 
 

@@ -170,10 +170,10 @@ class ConversionContext:
         """Open a file for a clip. Raises `CollectionError` if it cannot be made."""
         return ClipFile(open_unnamed(self.items_dir))
 
-    def print_source(self, source: SourceFile) -> Openable | None:
+    def print_source(self, source: SourceFile) -> PrintedDocument | None:
         """Have another process print a document to PDF by LibreOffice.
 
-        None where this process may do that itself. Raises as `vrag.corpus.formats.office.print_to_pdf` does.
+        None where this process may do that itself. Raises as `vrag.corpus.formats.office.print_document`.
         """
         del source
         return None
@@ -182,6 +182,15 @@ class ConversionContext:
         """Return what another process found out when it opened the file (`OpenFile.notes`), or nothing."""
         del source
         return b""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedDocument:
+    """What LibreOffice made of a document."""
+
+    pdf: Openable
+    contents: Openable
+    """The document as an OpenDocument file; empty where it could not be stored as one."""
 
 
 class ClipFile:

@@ -171,8 +171,10 @@ def _lower_first(text: str) -> str:
 
 
 def extent(evidence: Evidence) -> str:
-    """Return the page or stretch of a piece of evidence, with its box in percent of the page."""
+    """Return the page or stretch of a piece of evidence, with its cells or its box in percent of the page."""
     box = evidence.box
+    if evidence.cells:
+        return f"{where(evidence)}, {evidence.cells}"
     if box is None or not all(map(math.isfinite, box)) or is_whole(box):
         return where(evidence)
     left, top, right, bottom = (f"{100 * side:.0f}" for side in box)

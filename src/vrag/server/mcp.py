@@ -331,6 +331,7 @@ def _place(number: int, item: Evidence, pictures: Sequence[str]) -> dict[str, An
         "marks": [mark.model_dump(mode="json") for mark in item.marks],
         "located": item.located,
         "document_text": item.quote,
+        **({"cells": item.cells} if item.cells else {}),
         **({"picture": pictures.index(sha) + 1} if sha in pictures else {}),
     }
 

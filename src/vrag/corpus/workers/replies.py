@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from vrag.corpus.drawing import BytesNeeded, PartDrawn
 from vrag.corpus.workers.sandbox import Protection
@@ -71,7 +71,10 @@ class NeighbourWanted:
 
 @dataclass(frozen=True, slots=True)
 class PrintWanted:
-    """The converter asks for its file as a PDF file."""
+    """The converter asks for its file as LibreOffice prints it."""
+
+    part: Literal["pdf", "contents"] = "pdf"
+    """What it asks for: the pages, or the contents as an OpenDocument file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:  # noqa: PLR0911 - on
             return {"message": _valid(error.message), "hint": _valid(error.hint)}, b""
         case NeighbourWanted(name):
             return {"name": name.encode("utf-8", "surrogateescape").hex()}, b""
+        case PrintWanted(part):
+            return {"part": part}, b""
         case PartDrawn(size, pixels):
             return {"size": size}, pixels
         case ItemMade(item, files):

@@ -88,8 +88,13 @@ class _NeighbourWanted(_Schema):
     name: Annotated[str, Field(max_length=10_000, pattern="^([0-9a-f]{2})*$")]
 
 
+class _PrintWanted(_Schema):
+    kind: Literal["PrintWanted"]
+    part: Literal["pdf", "contents"]
+
+
 class _Empty(_Schema):
-    kind: Literal["TaskDone", "PrintWanted", "ClipWanted", "BytesNeeded"]
+    kind: Literal["TaskDone", "ClipWanted", "BytesNeeded"]
 
 
 class _PartDrawn(_Schema):
@@ -112,11 +117,13 @@ class _ItemMade(_Schema):
     clip_suffix: Suffix
 
 
-_PlainFields: TypeAlias = _WorkerReady | _TaskRejected | _WorkerFailed | _NeighbourWanted | _Empty
+_PlainFields: TypeAlias = (
+    _WorkerReady | _TaskRejected | _WorkerFailed | _NeighbourWanted | _PrintWanted | _Empty
+)
 _Fields: TypeAlias = _PlainFields | _FileOpened | _PartDrawn | _ItemMade
 _FIELDS: TypeAdapter[_Fields] = TypeAdapter(Annotated[_Fields, Field(discriminator="kind")])
-_EMPTY: dict[str, type[TaskDone | replies.PrintWanted | replies.ClipWanted | BytesNeeded]] = {
-    kind.__name__: kind for kind in (TaskDone, replies.PrintWanted, replies.ClipWanted, BytesNeeded)
+_EMPTY: dict[str, type[TaskDone | replies.ClipWanted | BytesNeeded]] = {
+    kind.__name__: kind for kind in (TaskDone, replies.ClipWanted, BytesNeeded)
 }
 
 
@@ -166,6 +173,8 @@ def _plain_reply(fields: _PlainFields) -> Reply:
             return replies.WorkerFailed(VragError(fields.message, fields.hint))
         case _NeighbourWanted():
             return replies.NeighbourWanted(bytes.fromhex(fields.name).decode("utf-8", "surrogateescape"))
+        case _PrintWanted():
+            return replies.PrintWanted(fields.part)
         case _Empty():
             return _EMPTY[fields.kind]()
 
@@ -226,6 +235,8 @@ def _facts(fields: _ItemMade) -> ItemFacts:
         raise ReplyError(f"facts of an item that are none ({str(error)[:200]})") from None
     if any(not 0 <= part.start < part.end <= len(fields.text) for part in facts.turned):
         raise ReplyError("turned lines outside of their text")
+    if any(not 0 <= cell.start < cell.end <= len(fields.text) for cell in facts.cells):
+        raise ReplyError("cells outside of their text")
     return facts
 
 
