@@ -15,7 +15,7 @@ from PIL import Image
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
-from vrag.corpus.formats.sections import html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.datasets.files.documents import image_card
 from vrag.types import ItemKind, TextSource
 

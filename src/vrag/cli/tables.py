@@ -150,11 +150,12 @@ def _tables_of(item: Item, folder: Path) -> Iterator[PageTable]:
     from vrag.reading.tables.finder import find_tables
 
     if item.image is None:
-        return
-    path = folder / item.image
-    with Image.open(path, formats=("PNG", "JPEG")) as picture:
-        found = read_part(UnreadPart.TABLES, item, lambda: find_tables(item, picture), ())
-    path.unlink(missing_ok=True)
+        found = read_part(UnreadPart.TABLES, item, lambda: find_tables(item, None), ())
+    else:
+        path = folder / item.image
+        with Image.open(path, formats=("PNG", "JPEG")) as picture:
+            found = read_part(UnreadPart.TABLES, item, lambda: find_tables(item, picture), ())
+        path.unlink(missing_ok=True)
     for number, table in enumerate(found, 1):
         yield PageTable(item.ordinal, number, table)
 

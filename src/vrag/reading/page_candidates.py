@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
@@ -95,9 +95,10 @@ def list_candidates(
         labelled = [(_read_value(page.item.id, match.value), match) for match in values]
         yield from _with_margins(number, [pair for pair in labelled if can_answer(question, pair[0])])
     whole = _complete_spans(page.item.text, spans, kind)
+    places = {span: place for place, span in whole}
     stated = [(read_span(page, place, span.sentence), span) for place, span in whole]
     for candidate in _with_margins(number, [pair for pair in stated if can_answer(question, pair[0])]):
-        yield replace(candidate, table=_find_table(candidate.reading, tables))
+        yield replace(candidate, table=_find_table(candidate, places, tables))
 
 
 def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
@@ -195,9 +196,16 @@ def _with_margins(
         yield PageCandidate(reading=reading, page=page, source=source, margin=margin, table=table)
 
 
-def _find_table(reading: Reading, tables: Sequence[DocumentTable]) -> DocumentTable | None:
-    """Return the table that the words of an answer stand in."""
-    for mark in reading.marks:
+def _find_table(
+    candidate: PageCandidate, places: Mapping[ScoredSpan, tuple[int, int]], tables: Sequence[DocumentTable]
+) -> DocumentTable | None:
+    """Return the table that the words of an answer stand in: `places` has those of spans."""
+    if isinstance(candidate.source, ScoredSpan):
+        start, end = places[candidate.source]
+        for table in tables:
+            if any(cell.span and cell.span[0] < end and start < cell.span[1] for cell in table.cells):
+                return table
+    for mark in candidate.reading.marks:
         x, y = mark.box.center
         for table in tables:
             if table.box is not None and table.box.covers(x, y):

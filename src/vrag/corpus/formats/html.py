@@ -26,8 +26,8 @@ from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import open_picture, picture_item
-from vrag.corpus.formats.sections import html_page
 from vrag.corpus.formats.text import SEPARATOR, passage_item, passages, read_text
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.neighbours import OUTSIDE
 from vrag.errors import CorpusError
 from vrag.geometry import IMAGE_FORMATS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.sections import Figure
+    from vrag.corpus.formats.texts.html_tree import Figure
     from vrag.types import Item
 
 SUFFIXES = (".html", ".htm")

@@ -7,15 +7,16 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.sections import Section, json_lines, json_sections, markdown_sections, plain_sections
+from vrag.corpus.formats.sections import json_lines, json_sections, markdown_sections, plain_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
-from vrag.types import Item, ItemKind, TextSource, item_id
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, TextTable, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.formats.texts.outline import Section
 
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -36,6 +37,8 @@ class TextPassage(NamedTuple):
 
     heading: str
     text: str
+    tables: tuple[TextTable, ...] = ()
+    """The parts of tables in it."""
 
 
 class TextFile(OpenFile):
@@ -82,12 +85,33 @@ def read_text(source: SourceFile) -> str:
 
 def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPassage]:
     """Cut sections into passages; one more than are allowed stands for all those beyond."""
-    found = (
-        TextPassage(SEPARATOR.join(filter(None, section.headings)), passage)
-        for section in sections
-        for passage in cut(section.text, options.passage_chars)
-    )
+    found = (passage for section in sections for passage in _cut_section(section, options.passage_chars))
     return list(itertools.islice(found, options.max_pages + 1))
+
+
+def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
+    """Cut a section into passages. One that begins within a table begins with the table's heads."""
+    heading = SEPARATOR.join(filter(None, section.headings))
+    text, at = section.text, 0
+    for start, end in cut_ranges(text, size):
+        while at < len(section.tables) and section.tables[at].end <= start:
+            at += 1
+        inside = itertools.takewhile(lambda table: table.start < end, section.tables[at:])  # noqa: B023
+        first, *others = list(inside) or [None]
+        heads, table, begin = "", None, start
+        if (
+            first is not None
+            and first.start < start
+            and first.repeats_heads(size // 2)
+            and first.body_start < end
+        ):
+            begin = max(start, first.body_start)
+            heads = text[first.start : first.body_start]
+            table = first.continued_part(begin, end)
+        elif first is not None:
+            table = first.part(start, end)
+        parts = [table, *(other.part(begin - len(heads), end) for other in others)]
+        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)))
 
 
 def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item:
@@ -101,6 +125,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
+        facts=ItemFacts(tables=passage.tables),
     )
 
 
@@ -113,14 +138,20 @@ def cut(text: str, size: int) -> Iterator[str]:
     >>> list(cut("One two. Three four. Five.", 12))
     ['One two.', 'Three four.', 'Five.']
     """
+    return (text[start:end] for start, end in cut_ranges(text, size))
+
+
+def cut_ranges(text: str, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where the passages of `cut` begin and end in a text."""
     start = 0
-    while len(text) - start > size + size // 4:
-        end = _best_cut(text, start + max(size // 2, 1), start + size)
-        if passage := text[start:end].strip():
-            yield passage
+    while start < len(text):
+        is_last = len(text) - start <= size + size // 4
+        end = len(text) if is_last else _best_cut(text, start + max(size // 2, 1), start + size)
+        passage = text[start:end]
+        if words := passage.strip():
+            first = start + len(passage) - len(passage.lstrip())
+            yield first, first + len(words)
         start = end
-    if passage := text[start:].strip():
-        yield passage
 
 
 def _best_cut(text: str, low: int, high: int) -> int:

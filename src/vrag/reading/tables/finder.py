@@ -18,6 +18,7 @@ from vrag.reading.tables.ruled_tables import (
 )
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
+from vrag.reading.tables.text_tables import read_text_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,12 +40,14 @@ REACH = 2.0
 
 
 def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
-    """Find the tables of a page, from top to bottom.
+    """Find the tables of a page, from top to bottom: those that its file has as tables, or of its words.
 
     Args:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
     """
+    if item.facts.tables:
+        return read_text_tables(item)
     page = read_words(item)
     if len(page.numbers) < MIN_WORDS:
         return ()

@@ -27,6 +27,8 @@ class Cell:
     """Its words, with single spaces; footnote marks are left out."""
     box: Box | None = None
     """The rectangle around its words, in `Space.UNIT`; None without a picture or without words."""
+    span: tuple[int, int] | None = None
+    """Where it stands in the text of its item; None where only its box is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
