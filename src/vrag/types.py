@@ -108,6 +108,8 @@ class TextTable:
     """Columns at the left that hold the heads of rows; None where the file does not say."""
     caption: tuple[int, int] | None = None
     """Where its caption stands in the text; None if it has none."""
+    is_part: bool = False
+    """True if other items have more rows of it: what is counted or added up here is not that of the table."""
 
     def __post_init__(self) -> None:
         """Check the places of the cells: they may come from a file that means harm."""

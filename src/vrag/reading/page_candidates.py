@@ -81,8 +81,9 @@ def list_candidates(
     page, kind = scored.page, find_focus(question).kind
     analysed = analyse_question(question)
     for table in tables:
+        operations = options.operations and not table.is_part
         ranked = rank_answers(
-            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
+            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=operations
         )
         ranked = [answer for answer in ranked if analysed.asks_for(answer.candidate.operation)]
         pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]

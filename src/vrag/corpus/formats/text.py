@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.sections import json_lines, json_sections, markdown_sections, plain_sections
+from vrag.corpus.formats.texts.separated_values import table_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
 from vrag.types import Item, ItemFacts, ItemKind, TextSource, TextTable, item_id
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.texts.outline import Section
+    from vrag.corpus.formats.texts.table_lines import LinedTable
 
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -29,7 +33,8 @@ PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".json": json_sections,
 }
 JSON_LINES = (".jsonl", ".ndjson")
-SUFFIXES = (*PARSERS, *JSON_LINES)
+VALUES = (".csv", ".tsv")
+SUFFIXES = (*PARSERS, *JSON_LINES, *VALUES)
 
 
 class TextPassage(NamedTuple):
@@ -52,11 +57,14 @@ class TextFile(OpenFile):
         self._source = source
         suffix, text = source.path.suffix.lower(), read_text(source)
         sections: Iterable[Section]
+        self._fault = ""
         if suffix in JSON_LINES:
             section, self._fault = json_lines(text)
             sections = [section]
+        elif suffix in VALUES:
+            sections = table_sections(text, context.options.passage_chars)
         else:
-            sections, self._fault = PARSERS[suffix](text), ""
+            sections = PARSERS[suffix](text)
         self._passages = passages(sections, context.options)
         self.count = len(self._passages) + bool(self._fault)
         if not self._passages:
@@ -92,26 +100,24 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
     """Cut a section into passages. One that begins within a table begins with the table's heads."""
     heading = SEPARATOR.join(filter(None, section.headings))
-    text, at = section.text, 0
+    text, tables = section.text, deque(section.tables)
     for start, end in cut_ranges(text, size):
-        while at < len(section.tables) and section.tables[at].end <= start:
-            at += 1
-        inside = itertools.takewhile(lambda table: table.start < end, section.tables[at:])  # noqa: B023
-        first, *others = list(inside) or [None]
-        heads, table, begin = "", None, start
-        if (
-            first is not None
-            and first.start < start
-            and first.repeats_heads(size // 2)
-            and first.body_start < end
-        ):
+        while tables and tables[0].end <= start:
+            tables.popleft()
+        inside = list(itertools.takewhile(partial(_begins_before, end), tables))
+        if inside and inside[0].is_continued(start, end, size // 2):
+            first = inside.pop(0)
             begin = max(start, first.body_start)
             heads = text[first.start : first.body_start]
-            table = first.continued_part(begin, end)
-        elif first is not None:
-            table = first.part(start, end)
-        parts = [table, *(other.part(begin - len(heads), end) for other in others)]
+            parts = [first.continued_part(begin, end)]
+        else:
+            begin, heads, parts = start, "", []
+        parts += [table.part(begin - len(heads), end) for table in inside]
         yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)))
+
+
+def _begins_before(end: int, table: LinedTable) -> bool:
+    return table.start < end
 
 
 def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item:

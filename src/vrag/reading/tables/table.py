@@ -50,6 +50,8 @@ class DocumentTable:
     """The caption and the lines about units that stand beside the table."""
     box: Box | None = None
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
+    is_part: bool = False
+    """True if other items have more rows of it, so that nothing can be counted or added up."""
     _places: dict[tuple[int, int], Cell] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -63,6 +63,7 @@ def _read_table(item: Item, table: TextTable, last: int) -> DocumentTable:
         sections=find_sections(cells, header_rows, width),
         caption=_find_caption(item, table, last),
         box=Box.around(found) if found else None,
+        is_part=table.is_part,
     )
 
 

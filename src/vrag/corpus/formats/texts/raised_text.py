@@ -18,7 +18,7 @@ _ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|e|o|a|os|as|º|ª|ème|eme|te|ten)"
 _ORDINAL_NUMBER = re.compile(r"(?<![\d.,])\d{1,4}$")
 _POWER = re.compile(r"(?:(?<![\d.,])10|\d\s?[×·x*]\s?\d+)$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}$")
-_NUMBER_END = re.compile(r"\d[)%]?$")
+_NUMBER_END = re.compile(r"\d\s?[)%]?$")
 
 
 def raise_text(before: str, text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.types import TextCell, TextTable
@@ -69,6 +69,8 @@ class LinedTable(NamedTuple):
     header_columns: int | None
     """Columns at the left that hold the heads of rows; None where that is not known."""
     caption: tuple[int, int] | None = None
+    is_part: bool = False
+    """True if its file has more rows than these."""
 
     @property
     def start(self) -> int:
@@ -85,9 +87,13 @@ class LinedTable(NamedTuple):
         """Where the last line ends."""
         return self.lines[-1].end
 
-    def repeats_heads(self, most: int) -> bool:
-        """Return whether caption and heads are short enough to be repeated: of `most` characters."""
-        return 0 < self.body_start - self.start <= most
+    def is_continued(self, start: int, end: int, most: int) -> bool:
+        """Return whether `text[start:end]` begins within it and needs its caption and heads again.
+
+        They are repeated if they have at most `most` characters.
+        """
+        heads = self.body_start - self.start
+        return self.start < start < self.end and self.body_start < end and 0 < heads <= most
 
     def moved(self, by: int) -> LinedTable:
         """Return the table in a text that has `by` characters more in front; its own text stays."""
@@ -101,7 +107,9 @@ class LinedTable(NamedTuple):
             caption = None
         is_whole = start <= self.lines[0].start
         header_rows = self.header_rows if is_whole else 0
-        return self._build(self._lines_between(start, end), caption, header_rows, -start)
+        table = self._build(self._lines_between(start, end), caption, header_rows, -start)
+        is_all = is_whole and self.end <= end and not self.is_part
+        return table if table is None or is_all else replace(table, is_part=True)
 
     def continued_part(self, start: int, end: int) -> TextTable | None:
         """Return the heads with what stands in `text[start:end]`; None if nothing stands there.
@@ -112,7 +120,8 @@ class LinedTable(NamedTuple):
         shift = self.body_start - self.start - start
         body = [line.moved(shift) for line in self._lines_between(start, end)]
         caption = (0, self.caption[1] - self.caption[0]) if self.caption else None
-        return self._build([*heads, *body], caption, len(heads), 0) if body else None
+        table = self._build([*heads, *body], caption, len(heads), 0) if body else None
+        return table and replace(table, is_part=True)
 
     def _lines_between(self, start: int, end: int) -> list[RowLine]:
         """Return the lines with words in a range of the text, without cells that are cut."""
