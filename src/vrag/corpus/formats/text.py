@@ -44,6 +44,8 @@ class TextPassage(NamedTuple):
     text: str
     tables: tuple[TextTable, ...] = ()
     """The parts of tables in it."""
+    unread: tuple[str, ...] = ()
+    """Sentences about what is seen beside it and not read."""
 
 
 class TextFile(OpenFile):
@@ -100,7 +102,7 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
     """Cut a section into passages. One that begins within a table begins with the table's heads."""
     heading = SEPARATOR.join(filter(None, section.headings))
-    text, tables = section.text, deque(section.tables)
+    text, tables, unread = section.text, deque(section.tables), section.unread
     for start, end in cut_ranges(text, size):
         while tables and tables[0].end <= start:
             tables.popleft()
@@ -113,7 +115,8 @@ def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
         else:
             begin, heads, parts = start, "", []
         parts += [table.part(begin - len(heads), end) for table in inside]
-        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)))
+        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread)
+        unread = ()
 
 
 def _begins_before(end: int, table: LinedTable) -> bool:
@@ -131,7 +134,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
-        facts=ItemFacts(tables=passage.tables),
+        facts=ItemFacts(tables=passage.tables, unread=passage.unread),
     )
 
 

@@ -18,7 +18,7 @@ from vrag.reading.tables.ruled_tables import (
 )
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
-from vrag.reading.tables.text_tables import read_text_tables
+from vrag.reading.text_tables import read_text_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

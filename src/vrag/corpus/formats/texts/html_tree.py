@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vrag.corpus.formats.texts.outline import Section, SectionOutline, tidy_lines
 from vrag.corpus.formats.texts.raised_text import lower_text, raise_text
 from vrag.corpus.formats.texts.table_lines import TableDraft
-from vrag.corpus.formats.texts.visibility import StyleSheet
+from vrag.corpus.formats.texts.visibility import StyleRules
 from vrag.corpus.sniff import drop_invisible
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ SEEN_INPUTS = frozenset("text search email url tel number date datetime-local mo
 """Types of fields whose value is seen."""
 CELLS = frozenset({"td", "th"})
 TABLE_PARTS = CELLS | {"table", "caption", "thead", "tbody", "tfoot", "tr"}
+VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+"""HTML elements that have no end."""
+_EMPTY_ELEMENT = re.compile(
+    r"""<(?P<name>[A-Za-z][\w:.-]*+)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*+"|'[^']*+')*+)/>"""
+)
 MAX_ICON = 48
 """Pixels of the longest side that an icon has by the attributes of its element."""
 MAX_SPAN = 65_534
@@ -70,6 +75,20 @@ def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
     return page.sections, page.figures, page.base
 
 
+def close_empty_elements(xml: str) -> str:
+    """Give empty elements of XML an end, since HTML ignores the slash that ends them.
+
+    >>> close_empty_elements("<title/><p id='a>'/>a<br/>")
+    "<title></title><p id='a>'></p>a<br/>"
+    """
+    return _EMPTY_ELEMENT.sub(_close_element, xml)
+
+
+def _close_element(match: re.Match[str]) -> str:
+    name = match["name"]
+    return match[0] if name in VOID else f"<{name}{match['attributes']}></{name}>"
+
+
 class _HtmlPage:
     def __init__(self) -> None:
         self.sections: list[Section] = []
@@ -77,7 +96,7 @@ class _HtmlPage:
         self.base = ""
         """The address that references are relative to, where the file has one."""
         self._outline = SectionOutline(tidy_lines)
-        self._style = StyleSheet()
+        self._style = StyleRules()
         self._heading: list[str] | None = None
         """Text of the heading that is open."""
         self._first_image: int | None = None
@@ -107,7 +126,7 @@ class _HtmlPage:
         from selectolax.lexbor import LexborHTMLParser
 
         tree = LexborHTMLParser(text)
-        self._style = StyleSheet("\n".join(node.text() for node in tree.css("style")))
+        self._style = StyleRules("\n".join(node.text() for node in tree.css("style")))
         node = tree.root
         while node is not None:
             is_read = self._begin(node)
@@ -158,7 +177,7 @@ class _HtmlPage:
             self._buffer = tag, []
         elif tag == "rt":
             self._in_reading = True
-        elif tag == "img":
+        elif tag in {"img", "image"}:  # the latter within drawings
             self._begin_image(node)
         elif tag == "input" and (attributes.get("type") or "text").lower() in SEEN_INPUTS:
             self._add(f" {attributes.get('value') or ''} ")
@@ -174,8 +193,9 @@ class _HtmlPage:
 
     def _begin_image(self, node: LexborNode) -> None:
         """Add an image; pages that load images late name them in `data-src`."""
-        names = ("data-src", "src", "alt", "title")
-        late, address, description, title = (node.attributes.get(name) or "" for name in names)
+        attributes = node.attributes
+        late, description, title = (attributes.get(name) or "" for name in ("data-src", "alt", "title"))
+        address = attributes.get("src") or attributes.get("xlink:href") or attributes.get("href") or ""
         self._add(drop_invisible(description))
         text = " ".join(drop_invisible(description or title).split())
         if reference := (late or address).strip():

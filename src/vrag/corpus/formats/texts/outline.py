@@ -19,6 +19,8 @@ class Section(NamedTuple):
     text: str
     tables: tuple[LinedTable, ...] = ()
     """Its tables, with their places in the text."""
+    unread: tuple[str, ...] = ()
+    """Sentences about what is seen beside it and not read."""
 
 
 def strip_text(text: str) -> str:

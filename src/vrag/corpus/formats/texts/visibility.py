@@ -44,7 +44,7 @@ class StyleRule(NamedTuple):
     """True if its value hides the text or strikes it through."""
 
 
-class StyleSheet:
+class StyleRules:
     """The rules of a file that hide elements or show them."""
 
     def __init__(self, css: str = "") -> None:
