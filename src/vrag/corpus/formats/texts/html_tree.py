@@ -36,6 +36,7 @@ CELLS = frozenset({"td", "th"})
 TABLE_PARTS = CELLS | {"table", "caption", "thead", "tbody", "tfoot", "tr"}
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 """HTML elements that have no end."""
+_SPACE = re.compile(r"\s+")
 _EMPTY_ELEMENT = re.compile(
     r"""<(?P<name>[A-Za-z][\w:.-]*+)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*+"|'[^']*+')*+)/>"""
 )
@@ -149,7 +150,7 @@ class _HtmlPage:
         tag = str(node.tag)
         if tag == "-text":
             text = drop_invisible(node.text_content or "")
-            self._add(text if self._pre else re.sub(r"\s+", " ", text))
+            self._add(text if self._pre else _SPACE.sub(" ", text))
             return True
         if tag in DROPPED or tag[0] in "-!" or self._is_unseen(node, tag):  # comments and the like
             return False
@@ -218,7 +219,8 @@ class _HtmlPage:
             parent = node.parent
             table.begin_row(is_head=parent is not None and parent.tag == "thead")
         elif tag in CELLS:
-            rows, columns = (_read_span(node.attributes.get(name)) for name in ("rowspan", "colspan"))
+            attributes = node.attributes
+            rows, columns = _read_span(attributes.get("rowspan")), _read_span(attributes.get("colspan"))
             table.begin_cell(rows or MAX_SPAN, columns or 1, is_head=tag == "th")
             self._last = "\n"
 
@@ -320,5 +322,7 @@ def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
 
 def _read_span(value: str | None) -> int:
     """Return the number of rows or columns of a cell; 0 for all that follow."""
-    text = (value or "").strip()
+    if value is None:
+        return 1
+    text = value.strip()
     return min(int(text), MAX_SPAN) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 1

@@ -97,6 +97,8 @@ class LinedTable(NamedTuple):
 
     def moved(self, by: int) -> LinedTable:
         """Return the table in a text that has `by` characters more in front; its own text stays."""
+        if not by:
+            return self
         caption = (self.caption[0] + by, self.caption[1] + by) if self.caption else None
         return self._replace(lines=tuple(line.moved(by) for line in self.lines), caption=caption)
 
@@ -221,8 +223,9 @@ class TableDraft:
         row = self._rows[-1]
         while row.column in row.taken:
             row.column += 1
-        last = row.column + min(max(columns, 1), MAX_COLUMNS)
-        end = next((column for column in range(row.column, last) if column in row.taken), last)
+        end = row.column + min(max(columns, 1), MAX_COLUMNS)
+        if row.taken:
+            end = next((column for column in range(row.column, end) if column in row.taken), end)
         cell = CellDraft(row.column, end - row.column, max(rows, 1), is_head)
         row.cells.append((self._cells, cell))
         row.own += 1
@@ -272,8 +275,8 @@ def _write_lines(rows: Sequence[RowDraft], caption: str) -> LinedTable:
     lines: list[RowLine] = []
     written: set[int] = set()
     for row in rows:
-        text, cells = _write_row(row, width, written)
-        lines.append(RowLine(0, len(text), tuple(cells)).moved(length))
+        text, cells = _write_row(row, width, written, length)
+        lines.append(RowLine(length, length + len(text), tuple(cells)))
         parts.append(text)
         length += len(text) + 1
     header_rows, header_columns = _count_heads(rows)
@@ -288,8 +291,8 @@ def _column_of(numbered: tuple[int, CellDraft]) -> int:
     return numbered[1].column
 
 
-def _write_row(row: RowDraft, width: int, written: set[int]) -> tuple[str, list[LineCell]]:
-    """Write the line of a row, and where its cells stand in it."""
+def _write_row(row: RowDraft, width: int, written: set[int], at: int) -> tuple[str, list[LineCell]]:
+    """Write the line of a row that begins at `at`, and where its cells stand."""
     texts = [""] * width
     places: list[tuple[int, CellDraft]] = sorted(row.cells, key=_column_of)
     for number, cell in places:
@@ -300,7 +303,7 @@ def _write_row(row: RowDraft, width: int, written: set[int]) -> tuple[str, list[
         texts[cell.column : cell.column + copies] = [cell.text] * copies
     while texts and not texts[-1]:
         texts.pop()
-    starts, length = list[int](), 0
+    starts, length = list[int](), at
     for text in texts:
         starts.append(length)
         length += len(text) + len(CELL)
@@ -310,7 +313,7 @@ def _write_row(row: RowDraft, width: int, written: set[int]) -> tuple[str, list[
     for number, cell in places:
         if not cell.text:
             continue
-        start = end = 0
+        start = end = at
         if cell.column < len(texts) and texts[cell.column]:
             start = starts[cell.column] - shift
             end = start + len(cell.text)

@@ -73,8 +73,11 @@ class StyleRules:
     def hides(self, node: LexborNode, tag: str) -> bool:
         """Return whether nobody sees the text of an element, whatever is around it."""
         attributes = node.attributes
+        style = attributes.get("style")
+        if not (style or self._by_key or tag in DELETED or "hidden" in attributes):
+            return False
         chosen = self._choose(tag, attributes) if self._by_key else {}
-        own = {name: hides for name, hides, _ in _declarations(attributes.get("style") or "")}
+        own = {name: hides for name, hides, _ in _declarations(style or "")}
         for name, hides in own.items():
             if name not in chosen or not chosen[name].is_important:
                 chosen[name] = StyleRule(False, (1, 0, 0), 0, "", "", frozenset(), name, hides)
