@@ -56,7 +56,7 @@ class PageTable:
 
 
 def tables(
-    file: Annotated[Path, typer.Argument(help="A PDF file, an office document or a picture.")],
+    file: Annotated[Path, typer.Argument(help="A PDF file, office document, picture, web page or table.")],
     format: Annotated[
         TableFormat, typer.Option("--format", "-f", help="Format of the tables.")
     ] = TableFormat.MARKDOWN,
@@ -71,8 +71,9 @@ def tables(
     """Print the tables of a document, without a model.
 
     Tables are found from ruling lines and from words in aligned columns, in PDF files, office documents,
-    scans and screenshots. JSON holds every cell with its row, column, spans and box; HTML keeps spans;
-    Markdown and CSV have the text of a spanning cell at its first place.
+    scans and screenshots; those of HTML, Markdown, csv, mail and books are as the file has them. JSON holds
+    every cell with its row, column, spans and box; HTML keeps spans; Markdown and CSV have the text of a
+    spanning cell at its first place.
 
     With --output, the tables are written as <stem>_<page>_<table>.md (csv, html, json), both counted from 1.
 
