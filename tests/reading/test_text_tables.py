@@ -76,6 +76,21 @@ def test_a_cell_of_markdown_is_read_by_its_heads() -> None:
     assert reading.probability > 0.5
 
 
+@pytest.mark.parametrize(
+    ("question", "is_certain"),
+    [
+        ("What does a yacht pay at the Rethel lock?", True),
+        ("What does a canoe pay at the Rethel lock?", False),
+        ("What does a yacht pay at the Sedan lock?", False),
+        ("What did a yacht pay at the Rethel lock in 1999?", False),
+    ],
+)
+def test_the_name_of_the_heads_of_rows_belongs_to_what_a_question_names(
+    question: str, *, is_certain: bool
+) -> None:
+    assert ask(question, make_item(text=MARKDOWN)).is_certain == is_certain
+
+
 def test_the_title_above_a_table_is_its_caption() -> None:
     assert find_tables(make_item(), None)[0].caption == "Tolls of the canal"
 

@@ -106,9 +106,10 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
     It is running text with a high probability, or one cell that is read, and the question names it: all words
-    of the head of its row, and some of its column, or the other way round. Heads and caption have most words
-    of the question and all its numbers, and it asks for nothing that has to be computed. Of other kinds a
-    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
+    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the heads
+    of rows are called in a table that the file has as such, have most words of the question and all its
+    numbers, and it asks for nothing that has to be computed. Of other kinds a probability tells too little on
+    documents that the reader has not learnt from; see docs/reading.md.
     """
     source, table = candidate.source, candidate.table
     if isinstance(source, ScoredSpan):
@@ -124,13 +125,20 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
     column = _content_terms(head.text for head in table.column_heads(cell.column))
-    named = asked & (row | column | _content_terms([table.caption]))
+    named = asked & (row | column | _content_terms([table.caption, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
+    """Return what the heads of rows are called, where the file itself says which cells are heads: "Line"."""
+    if cell.span is None:
+        return []
+    return [head.text for column in range(table.header_columns) for head in table.column_heads(column)]
 
 
 def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
