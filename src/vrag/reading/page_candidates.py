@@ -106,8 +106,8 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
     It is running text with a high probability, or one cell that is read, and the question names it: all words
-    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the heads
-    of rows are called in a table that the file has as such, have most words of the question and all its
+    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the
+    heads of rows are called in a table that the file has as such, have most words of the question and all its
     numbers, and it asks for nothing that has to be computed. Of other kinds a probability tells too little on
     documents that the reader has not learnt from; see docs/reading.md.
     """
