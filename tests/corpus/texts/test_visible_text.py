@@ -90,6 +90,11 @@ def test_raised_marks_stay_apart_from_numbers(html: str, text: str) -> None:
     assert text_of(f"<p>{html}</p>") == text
 
 
+def test_entries_of_a_list_have_the_numbers_that_are_seen() -> None:
+    text = text_of("<ol start=4><li>Oil<ul><li>Lamp</ul><li value=9>Gas<li>Coal</ol><ol><li>End</ol>")
+    assert text.split() == "4. Oil Lamp 9. Gas 10. Coal 1. End".split()
+
+
 def test_struck_text_of_markdown_is_left_out() -> None:
     text = next(iter(markdown_sections("Dogs pay ~~2.00~~ 2.50, cats <del>1</del> 3<br>m<sup>2</sup>"))).text
     assert text == "Dogs pay  2.50, cats  3\nm²"

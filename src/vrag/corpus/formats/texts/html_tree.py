@@ -115,6 +115,8 @@ class _HtmlPage:
         self._ruby: list[str] = []
         """The readings of the `<ruby>` element that is open."""
         self._in_reading = False
+        self._lists: list[int | None] = []
+        """For each list that is open the number of its next entry; None where entries have none."""
         self._last = ""
         """The end of the text so far."""
 
@@ -161,9 +163,24 @@ class _HtmlPage:
             self._begin_table_part(node, tag)
         elif tag in BLOCKS:
             self._begin_block(tag)
+            if tag in {"ol", "ul", "menu", "li"}:
+                self._begin_list(node, tag)
         else:
             self._begin_inline(node, tag)
         return True
+
+    def _begin_list(self, node: LexborNode, tag: str) -> None:
+        """Begin a list, or an entry with its number."""
+        attributes = node.attributes
+        if tag != "li":
+            is_numbered = tag == "ol" and "none" not in (attributes.get("style") or "")
+            self._lists.append(_read_number(attributes.get("start"), 1) if is_numbered else None)
+            return
+        number = self._lists[-1] if self._lists else None
+        if number is not None:
+            number = _read_number(attributes.get("value"), number)
+            self._add(f"{number}. ")
+            self._lists[-1] = number + 1
 
     def _is_unseen(self, node: LexborNode, tag: str) -> bool:
         """Return whether nobody sees an element, such as the title of a drawing."""
@@ -272,6 +289,8 @@ class _HtmlPage:
         self._add(raise_text(self._last, text) if tag == "sup" else lower_text(text))
 
     def _end_block(self, tag: str) -> None:
+        if tag in {"ol", "ul", "menu"} and self._lists:
+            self._lists.pop()
         self._pre = max(self._pre - (tag in {"pre", "textarea"}), 0)
         self._in_caption = self._in_caption and tag != "figcaption"
         if tag == "figure" and self._first_image is not None:  # else an inner figure has ended
@@ -318,6 +337,12 @@ def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
         return True
     sides = (attributes.get(name) or "" for name in ("width", "height"))
     return any(re.fullmatch(r"\d{1,4}", side, re.ASCII) and int(side) <= MAX_ICON for side in sides)
+
+
+def _read_number(value: str | None, otherwise: int) -> int:
+    """Return the number of an entry of a list that an attribute says."""
+    text = (value or "").strip()
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text, re.ASCII) else otherwise
 
 
 def _read_span(value: str | None) -> int:
