@@ -18,8 +18,8 @@ from vrag.factory.indexing import corpus_options
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
+    from vrag.cli.convert.converted_document import ConvertedItem
     from vrag.corpus.converter import CorpusOptions
-    from vrag.render.converted_document import ConvertedItem
 
 
 class DocumentFormat(StrEnum):
@@ -55,8 +55,8 @@ def convert(
 
     vrag convert mail.eml --format json
     """
+    from vrag.cli.convert.converted_document import document_facts, write_document
     from vrag.reading.page_faults import collect_page_faults
-    from vrag.render.converted_document import document_facts, write_document
 
     options = corpus_options(opt.load_flags(locals()).settings)
     with collect_page_faults() as faults:
@@ -79,7 +79,7 @@ def convert(
 
 def _convert(file: Path, options: CorpusOptions) -> list[ConvertedItem]:
     """Convert a file and find its tables, with the progress on a terminal."""
-    from vrag.render.converted_document import ConvertedItem
+    from vrag.cli.convert.converted_document import ConvertedItem
 
     converted: list[ConvertedItem] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.cli.convert.converted_document import ConvertedItem, document_facts, write_document
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.formats.sections import markdown_sections
 from vrag.corpus.formats.text import passages
@@ -11,7 +12,6 @@ from vrag.corpus.formats.texts.html_tree import html_sections
 from vrag.geometry import Box, Size
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.render.converted_document import ConvertedItem, document_facts, write_document
 from vrag.types import Item, ItemFacts, ItemKind, Word
 
 if TYPE_CHECKING:
