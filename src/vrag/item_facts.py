@@ -17,11 +17,11 @@ def encode_facts(facts: ItemFacts) -> str:
     """Write facts as a JSON object of those that are known; "" if none is.
 
     >>> encode_facts(ItemFacts(label="iv")), encode_facts(ItemFacts())
-    ('{"label": "iv"}', '')
+    ('{"label":"iv"}', '')
     """
     values = asdict(facts)
     known = {each.name: value for each in fields(facts) if (value := values[each.name]) != each.default}
-    return json.dumps(known) if known else ""
+    return json.dumps(known, separators=(",", ":")) if known else ""
 
 
 def decode_facts(text: str) -> ItemFacts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from vrag.geometry import Box, Size
@@ -96,6 +96,53 @@ class TurnedText:
     """Degrees clockwise by which they are turned: 90 if they run down, 180 if upside down, 270 if up."""
 
 
+class TextCell(NamedTuple):
+    """A cell of a table in an item's text: `item.text[start:end]`, and the place it takes."""
+
+    row: int
+    """Number of its first row, from 0."""
+    column: int
+    """Number of its first column, from 0."""
+    rows: int
+    """Rows that it spans."""
+    columns: int
+    """Columns that it spans."""
+    start: int
+    end: int
+
+
+MAX_TABLE_PLACES = 200_000
+"""Rows times columns of all cells of a table in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table in an item's text, as its file has it. No two of its cells take the same place.
+
+    Raises `ValueError` if a cell takes no place, or all together take too many.
+    """
+
+    cells: tuple[TextCell, ...]
+    """Cells with words, by row and column."""
+    header_rows: int | None = None
+    """Rows at the top that hold the heads of columns; None where the file does not say."""
+    header_columns: int | None = None
+    """Columns at the left that hold the heads of rows; None where the file does not say."""
+    caption: tuple[int, int] | None = None
+    """Where its caption stands in the text; None if it has none."""
+    is_part: bool = False
+    """True if other items have more rows of it: what is counted or added up here is not that of the table."""
+
+    def __post_init__(self) -> None:
+        """Check the places of the cells: they may come from a file that means harm."""
+        for cell in self.cells:
+            if min(cell.row, cell.column, cell.start) < 0 or min(cell.rows, cell.columns) < 1:
+                raise ValueError("a cell without a place")
+        reach = max((max(cell.row + cell.rows, cell.column + cell.columns) for cell in self.cells), default=0)
+        if max(reach, sum(cell.rows * cell.columns for cell in self.cells)) > MAX_TABLE_PLACES:
+            raise ValueError("a table with too many places")
+
+
 @dataclass(frozen=True, slots=True)
 class AddressedCell:
     """A cell of a sheet in an item's text: `item.text[start:end]` is what it shows."""
@@ -124,6 +171,8 @@ class ItemFacts:
     """Name of the sheet that the page shows, if it is one of a workbook."""
     cells: tuple[AddressedCell, ...] = ()
     """Cells of the sheet that were found in the text, in order."""
+    tables: tuple[TextTable, ...] = ()
+    """Tables of the text that the file itself has as tables, in order."""
 
 
 @dataclass(frozen=True, slots=True)

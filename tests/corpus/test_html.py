@@ -16,7 +16,7 @@ from corpus.image_files import png_bomb
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
-from vrag.corpus.formats.sections import html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.pages.page_pass import PageReading
 from vrag.corpus.workers.replies import TaskRejected
 from vrag.corpus.workers.requests import Task

@@ -327,7 +327,7 @@ def write_tree(root: Path) -> dict[Path, str]:
         path = root / "links" / name
         path.symlink_to(target)
         classes[path] = "links"
-    for name in ("a.epub", "b.mp3", "c"):
+    for name in ("a.zip", "b.mp3", "c"):
         path = root / "links" / name
         path.write_bytes(b"something")
         classes[path] = "unsupported"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from vrag.geometry import Box
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.views.turned_text import list_angles, turn_upright
-from vrag.types import Item
+from vrag.types import Item, TextTable
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
@@ -304,6 +304,8 @@ def _pieces(page: PageLayout, line: TextLine) -> list[tuple[int, int]]:
     """Return the ranges of a line between gaps that are wider than those of words."""
     first = bisect_left(page.words, line.start, key=lambda word: word[0])
     last = bisect_left(page.words, line.end, key=lambda word: word[0])
+    if not page.words and page.item.facts.tables:
+        return _cells_of_line(page.item.facts.tables, line)
     pieces: list[tuple[int, int]] = []
     right = 0.0
     aspect = 1 / page.aspect if line.angle % 180 else page.aspect
@@ -316,6 +318,17 @@ def _pieces(page: PageLayout, line: TextLine) -> list[tuple[int, int]]:
             pieces.append((start, end))
         right = rect.x2
     return pieces or [(line.start, line.end)]
+
+
+def _cells_of_line(tables: Sequence[TextTable], line: TextLine) -> list[tuple[int, int]]:
+    """Return the ranges of the cells in a line of a text without picture; the line itself if it has none."""
+    cells = [
+        (cell.start, cell.end)
+        for table in tables
+        for cell in table.cells
+        if line.start <= cell.start and cell.end <= line.end
+    ]
+    return sorted(cells) or [(line.start, line.end)]
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:

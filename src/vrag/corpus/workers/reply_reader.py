@@ -235,8 +235,11 @@ def _facts(fields: _ItemMade) -> ItemFacts:
         raise ReplyError(f"facts of an item that are none ({str(error)[:200]})") from None
     if any(not 0 <= part.start < part.end <= len(fields.text) for part in facts.turned):
         raise ReplyError("turned lines outside of their text")
-    if any(not 0 <= cell.start < cell.end <= len(fields.text) for cell in facts.cells):
-        raise ReplyError("cells outside of their text")
+    spans = [(cell.start, cell.end) for cell in facts.cells]
+    spans += [(cell.start, cell.end) for table in facts.tables for cell in table.cells]
+    spans += [table.caption for table in facts.tables if table.caption]
+    if any(not 0 <= start < end <= len(fields.text) for start, end in spans):
+        raise ReplyError("cells or tables outside of their text")
     return facts
 
 

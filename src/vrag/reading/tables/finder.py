@@ -19,6 +19,7 @@ from vrag.reading.tables.ruled_tables import (
 )
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
+from vrag.reading.text_tables import read_text_tables
 from vrag.reading.views.raised_marks import leave_out_marks
 from vrag.reading.views.turned_text import list_views
 
@@ -43,12 +44,14 @@ REACH = 2.0
 
 
 def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
-    """Find the tables of a page: those that lie turned, then the others from top to bottom.
+    """Find the tables of a page: those of its file, or of its words, turned ones first, from top to bottom.
 
     Args:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
     """
+    if item.facts.tables:
+        return read_text_tables(item)
     item = leave_out_marks(item)
     upright, *others = list_views(item)
     turned: list[DocumentTable] = []
