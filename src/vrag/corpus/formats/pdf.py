@@ -12,7 +12,7 @@ from vrag.corpus.formats.pdf_visibility import has_doubtful_text, remove_undrawn
 from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages, to_image
 from vrag.corpus.ocr import WORD
 from vrag.corpus.pages.page_pass import read_page
-from vrag.corpus.pages.segments import PageWords
+from vrag.corpus.pages.segments import PlacedText
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Box, Size
@@ -63,11 +63,11 @@ class PdfFile(OpenFile):
         """Make the item of one page."""
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            layer, facts = PageWords(*read_layer(page)), ItemFacts()
+            layer, facts = PlacedText(*read_layer(page)), ItemFacts()
             if has_doubtful_text(page, layer.text, layer.words):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
-                layer = PageWords(*read_layer(page)) if facts.hidden_text else layer
+                layer = PlacedText(*read_layer(page)) if facts.hidden_text else layer
             pixels = page.render_pixels(_scale(page.size, options))
             reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
             image = to_image(pixels)
