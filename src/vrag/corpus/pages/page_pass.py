@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from vrag.corpus.pages.coverage import PagePart
+    from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
     from vrag.corpus.pages.segments import TextSegment
     from vrag.types import OcrMode, Word
@@ -118,7 +118,7 @@ Rows = list[list["TextSegment"]]
 """Lines of a part of a page: rows from top to bottom."""
 
 
-def _may_have_text(ink: InkMap, region: PagePart) -> bool:
+def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
     """Return whether OCR is to read a part of a page: of photographs, those with lines in a small copy."""
     if is_plain(ink, region):
         return True
@@ -126,7 +126,7 @@ def _may_have_text(ink: InkMap, region: PagePart) -> bool:
     return has_lines(_to_rgb(ink.grey[top:bottom, left:right]))
 
 
-def _read_regions(pixels: Pixels, regions: Sequence[PagePart]) -> list[Rows]:
+def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows]:
     """Read parts of a page by OCR; each gives its rows of lines, in each direction apart."""
     height, width = pixels.shape[:2]
     found: list[Rows] = []
