@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.types import Item
 
 _COPIED_BYTES = 2**20
-SCHEMA = 4
+SCHEMA = 3
 """Raised whenever the same bytes and settings come to give other items."""
 
 
@@ -61,7 +61,9 @@ class CorpusOptions:
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits over those settings on which the content of an item depends."""
-        content = [SCHEMA, float(self.dpi), self.ocr, self.max_pixels, self.passage_chars]
+        # As earlier versions wrote the modes, to whose collections files are added.
+        ocr = {"auto": True, "never": False}.get(self.ocr, self.ocr)
+        content = [SCHEMA, float(self.dpi), ocr, self.max_pixels, self.passage_chars]
         content.append(float(self.clip_seconds))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
