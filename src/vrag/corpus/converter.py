@@ -61,9 +61,7 @@ class CorpusOptions:
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits over those settings on which the content of an item depends."""
-        # As earlier versions wrote the modes, to whose collections files are added.
-        ocr = {"auto": True, "never": False}.get(self.ocr, self.ocr)
-        content = [SCHEMA, float(self.dpi), ocr, self.max_pixels, self.passage_chars]
+        content = [SCHEMA, float(self.dpi), self.ocr, self.max_pixels, self.passage_chars]
         content.append(float(self.clip_seconds))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
