@@ -13,8 +13,8 @@ from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_pdf import read_pages
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.field_text import FieldText, FieldWord, insert_fields, read_with_annotations
 from vrag.corpus.formats.pdf import PdfFile, read_layer
+from vrag.corpus.formats.pdf_text.field_text import FieldText, FieldWord, insert_fields, read_with_annotations
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.geometry import Box
 from vrag.reading.tables.finder import find_tables

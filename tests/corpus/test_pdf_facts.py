@@ -9,7 +9,7 @@ from corpus.pdf_files import PdfPage, pdf_bytes, text_at, with_owner_password
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.pdf import PdfFile
-from vrag.corpus.formats.pdf_facts import INVOICE_DATA, printed_number, unread_files
+from vrag.corpus.formats.pdf_text.pdf_facts import INVOICE_DATA, printed_number, unread_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.types import Item
 
 _COPIED_BYTES = 2**20
-SCHEMA = 4
+SCHEMA = 3
 """Raised whenever the same bytes and settings come to give other items."""
 
 

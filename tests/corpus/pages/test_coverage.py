@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from vrag.corpus.pages.coverage import WHOLE, Region, find_unexplained, is_plain
+from vrag.corpus.pages.coverage import WHOLE, PictureRegion, find_unexplained, is_plain
 from vrag.corpus.pages.ink import InkMap
 
 SIZE = (1224, 1584)
@@ -32,7 +32,7 @@ def write(draw: ImageDraw.ImageDraw, lines: list[str], left: int, top: int, size
     return np.array(boxes)
 
 
-def unexplained(image: Image.Image, boxes: np.ndarray | None = None) -> list[Region]:
+def unexplained(image: Image.Image, boxes: np.ndarray | None = None) -> list[PictureRegion]:
     return find_unexplained(InkMap(np.asarray(image)), np.zeros((0, 4)) if boxes is None else boxes)
 
 

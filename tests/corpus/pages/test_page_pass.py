@@ -12,7 +12,7 @@ from vrag.corpus.ocr import OcrLine
 from vrag.corpus.pages import page_pass
 from vrag.corpus.pages.orientation import PictureReading
 from vrag.corpus.pages.page_pass import PageReading, read_page
-from vrag.corpus.pages.segments import PageWords
+from vrag.corpus.pages.segments import PlacedText
 from vrag.geometry import Box
 from vrag.types import ItemFacts, TextSource, TurnedText, Word
 
@@ -39,7 +39,7 @@ class Page:
                 for start, end, bounds in self._write(text, left, top)
             ]
             parts.append(text)
-        self.layer = PageWords("\n".join(parts), tuple(words))
+        self.layer = PlacedText("\n".join(parts), tuple(words))
         self.lines: list[OcrLine] = []
         """What OCR reads, of all that is drawn."""
         for text, left, top in pictures:
@@ -153,7 +153,7 @@ def test_hidden_words_leave_the_other_positions_right(monkeypatch: pytest.Monkey
     text, words, _ = page.layer
     hidden = [Word(len(text) + 1, len(text) + 7, Box.unit(0.1, 0.8, 0.3, 0.82))]
     turned = (TurnedText(len(TYPED[0][0]) + 1, len(text), 90),)
-    page.layer = PageWords(f"{text}\nsecret\nends", (*words, *hidden), turned)
+    page.layer = PlacedText(f"{text}\nsecret\nends", (*words, *hidden), turned)
     reading = page.read(monkeypatch, "never")
     assert reading.text == f"{text}\nends"
     assert reading.facts.hidden_text == "secret"

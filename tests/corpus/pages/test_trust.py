@@ -11,7 +11,7 @@ from corpus.pdf_files import remapped_pdf, text_at
 from corpus.test_pdf import items_of
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.pages import page_pass, trust
-from vrag.corpus.pages.segments import PageWords
+from vrag.corpus.pages.segments import PlacedText
 from vrag.corpus.pages.trust import frequent_share, is_improbable
 from vrag.types import TextSource
 
@@ -115,4 +115,4 @@ def test_improbable_letters_that_the_picture_has_stay(tmp_path: Path) -> None:
 def test_nothing_is_compared_without_words() -> None:
     import numpy as np
 
-    assert not trust.contradicts(np.zeros((10, 10, 3), np.uint8), PageWords())
+    assert not trust.contradicts(np.zeros((10, 10, 3), np.uint8), PlacedText())

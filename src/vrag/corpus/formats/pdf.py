@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.field_text import read_with_annotations
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdf_facts import printed_number, unread_files
+from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
+from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
-from vrag.corpus.formats.pdf_visibility import has_doubtful_text, remove_undrawn_text
+from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
 from vrag.corpus.formats.pdfium import IndependentPages, to_image
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
 from vrag.corpus.pages.page_pass import read_page
-from vrag.corpus.pages.segments import PageWords
+from vrag.corpus.pages.segments import PlacedText
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Size
@@ -122,5 +122,5 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
     return scale
 
 
-def _read_words(page: PdfiumPage) -> PageWords:
-    return PageWords(*read_with_annotations(page, read_layer))
+def _read_words(page: PdfiumPage) -> PlacedText:
+    return PlacedText(*read_with_annotations(page, read_layer))

@@ -53,7 +53,7 @@ WHOLE_PAGE = 0.6
 """Share of the page in parts to be read from which it is read as a whole."""
 
 
-class Region(NamedTuple):
+class PictureRegion(NamedTuple):
     """A part of a picture, in fractions of it."""
 
     left: float
@@ -64,10 +64,10 @@ class Region(NamedTuple):
 
 Part = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels of the map."""
-WHOLE = Region(0.0, 0.0, 1.0, 1.0)
+WHOLE = PictureRegion(0.0, 0.0, 1.0, 1.0)
 
 
-def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[Region]:
+def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[PictureRegion]:
     """Return the parts of a page that look like text and lie outside of the boxes of words.
 
     Args:
@@ -89,7 +89,7 @@ def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[Region]:
     return _to_regions(parts, ink.size)
 
 
-def is_plain(ink: InkMap, region: Region) -> bool:
+def is_plain(ink: InkMap, region: PictureRegion) -> bool:
     """Return whether a part of a page has one colour behind its ink, and not a photograph."""
     left, top, right, bottom = to_bounds(np.array([region]), ink.size)[0]
     counts = np.bincount(ink.grey[top:bottom, left:right].ravel(), minlength=256)
@@ -230,11 +230,11 @@ def _like_words(stats: NDArray[np.int32], shortest: int, *, is_upright: bool) ->
     return sides
 
 
-def _to_regions(parts: list[Part], size: tuple[int, int]) -> list[Region]:
+def _to_regions(parts: list[Part], size: tuple[int, int]) -> list[PictureRegion]:
     """Join parts that are close, and return them as fractions; all of the page where they are most of it."""
     width, height = size
     regions = [
-        Region(left / width, top / height, min(1.0, right / width), min(1.0, bottom / height))
+        PictureRegion(left / width, top / height, min(1.0, right / width), min(1.0, bottom / height))
         for left, top, right, bottom in _join_close(parts)
     ]
     covered = sum((region.right - region.left) * (region.bottom - region.top) for region in regions)

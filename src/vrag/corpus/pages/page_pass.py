@@ -12,7 +12,7 @@ from vrag.corpus.pages.coverage import WHOLE, find_unexplained, is_plain
 from vrag.corpus.pages.ink import InkMap, to_bounds, unit_boxes
 from vrag.corpus.pages.orientation import read_directions
 from vrag.corpus.pages.segments import (
-    PageWords,
+    PlacedText,
     insert_rows,
     join_rows,
     merge_rows,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from vrag.corpus.pages.coverage import Region
+    from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
     from vrag.corpus.pages.segments import TextSegment
     from vrag.types import OcrMode, Word
@@ -55,7 +55,7 @@ class PageReading(NamedTuple):
 
 def read_page(
     pixels: Pixels,
-    layer: PageWords,
+    layer: PlacedText,
     facts: ItemFacts,
     mode: OcrMode,
     *,
@@ -79,7 +79,7 @@ def read_page(
     if hidden:
         facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
     if mode == "auto" and contradicts(pixels, layer):
-        layer = PageWords()
+        layer = PlacedText()
     boxes = unit_boxes(layer.words)
     regions = find_unexplained(ink, boxes) if layer.words or mode == "never" else [WHOLE]
     if not regions or mode == "always":
@@ -98,10 +98,10 @@ def read_page(
 
 def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
     """Read the text in an image of any mode that has no text layer."""
-    return read_page(np.asarray(image.convert("RGB")), PageWords(), ItemFacts(), mode)
+    return read_page(np.asarray(image.convert("RGB")), PlacedText(), ItemFacts(), mode)
 
 
-def _take_hidden(ink: InkMap, layer: PageWords, is_drawn: Callable[[str], bool]) -> tuple[PageWords, str]:
+def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:
     """Return the text without the words that nobody sees, and these."""
     seen = ink.find_seen(layer.text, layer.words, unit_boxes(layer.words))
     texts = {int(index): layer.text[slice(*_span(layer.words[index]))] for index in np.flatnonzero(~seen)}
@@ -118,7 +118,7 @@ Rows = list[list["TextSegment"]]
 """Lines of a part of a page: rows from top to bottom."""
 
 
-def _may_have_text(ink: InkMap, region: Region) -> bool:
+def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
     """Return whether OCR is to read a part of a page: of photographs, those with lines in a small copy."""
     if is_plain(ink, region):
         return True
@@ -126,7 +126,7 @@ def _may_have_text(ink: InkMap, region: Region) -> bool:
     return has_lines(_to_rgb(ink.grey[top:bottom, left:right]))
 
 
-def _read_regions(pixels: Pixels, regions: Sequence[Region]) -> list[Rows]:
+def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows]:
     """Read parts of a page by OCR; each gives its rows of lines, in each direction apart."""
     height, width = pixels.shape[:2]
     found: list[Rows] = []
@@ -173,7 +173,7 @@ def _count_letters(rows: Sequence[Sequence[TextSegment]]) -> int:
     return sum(sum(map(str.isalnum, line.text)) for row in rows for line in row)
 
 
-def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PageWords:
+def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PlacedText:
     """Join what OCR read and the lines of a layer by where they stand."""
     if not lines:
         return join_rows(row for part in found for row in part)
@@ -182,7 +182,7 @@ def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PageWords:
     return join_rows([*merge_rows([*upright, *lines]), *turned])
 
 
-def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PageWords:
+def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PlacedText:
     """Put what OCR read among the lines of a layer, whose order stays."""
     placed: list[list[Rows]] = [[] for _ in range(len(lines) + 1)]
     for part in found:
@@ -195,6 +195,6 @@ def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PageWord
     return join_rows(rows)
 
 
-def _to_reading(page: PageWords, origin: TextSource, facts: ItemFacts) -> PageReading:
+def _to_reading(page: PlacedText, origin: TextSource, facts: ItemFacts) -> PageReading:
     source = origin if page.text else TextSource.NONE
     return PageReading(page.text, page.words, source, replace(facts, turned=page.turned))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.orientation import PictureReading
 
 
-class PageWords(NamedTuple):
+class PlacedText(NamedTuple):
     """The text of a page, its words with their boxes, and the parts of it whose lines are turned."""
 
     text: str = ""
@@ -40,7 +40,7 @@ class TextSegment(NamedTuple):
     """Degrees clockwise by which it is turned."""
 
 
-def remove_words(page: PageWords, is_kept: NDArray[np.bool_]) -> PageWords:
+def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
     """Remove words from the text of a page, and the spaces that are left over."""
     if is_kept.all():
         return page
@@ -66,7 +66,7 @@ def remove_words(page: PageWords, is_kept: NDArray[np.bool_]) -> PageWords:
         if stays and places[word.start] < places[word.end]
     ]
     turned = _moved(page.turned, places, length)
-    return PageWords(text[:length], tuple(words), turned)
+    return PlacedText(text[:length], tuple(words), turned)
 
 
 def _moved(turned: Sequence[TurnedText], places: NDArray[np.int64], length: int) -> tuple[TurnedText, ...]:
@@ -77,7 +77,7 @@ def _moved(turned: Sequence[TurnedText], places: NDArray[np.int64], length: int)
     return tuple(part for part in moved if part.start < part.end)
 
 
-def split_lines(page: PageWords) -> list[TextSegment]:
+def split_lines(page: PlacedText) -> list[TextSegment]:
     """Split the text of a page at its line breaks, without lines that have no words."""
     segments: list[TextSegment] = []
     starts = [word.start for word in page.words]
@@ -116,7 +116,7 @@ def _to_segment(reading: PictureReading, line: OcrLine, size: tuple[int, int]) -
 
 def without_words(segment: TextSegment, is_kept: NDArray[np.bool_]) -> TextSegment | None:
     """Return a line without some of its words; None if none is left."""
-    left = remove_words(PageWords(segment.text, segment.words), is_kept)
+    left = remove_words(PlacedText(segment.text, segment.words), is_kept)
     return TextSegment(left.text, left.words, _enclose(left.words), segment.angle) if left.words else None
 
 
@@ -135,7 +135,7 @@ def merge_rows(segments: Sequence[TextSegment]) -> list[list[TextSegment]]:
     return [[segments[index] for index in row] for row in rows([segment.bounds for segment in segments])]
 
 
-def join_rows(lines: Iterable[Sequence[TextSegment]]) -> PageWords:
+def join_rows(lines: Iterable[Sequence[TextSegment]]) -> PlacedText:
     """Make the text of a page of rows of lines: a line break between rows, a space within one."""
     parts: list[str] = []
     words: list[Word] = []
@@ -152,7 +152,7 @@ def join_rows(lines: Iterable[Sequence[TextSegment]]) -> PageWords:
                     turned.append(TurnedText(position, end, segment.angle))
             parts += (segment.text, "\n" if segment is row[-1] else " ")
             position = end + 1
-    return PageWords("".join(parts[:-1]), tuple(words), tuple(turned))
+    return PlacedText("".join(parts[:-1]), tuple(words), tuple(turned))
 
 
 def insert_rows(layer: Sequence[TextSegment], region: Sequence[Sequence[TextSegment]]) -> int:

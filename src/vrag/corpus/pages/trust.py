@@ -22,7 +22,7 @@ from vrag.corpus.pages.segments import split_lines
 
 if TYPE_CHECKING:
     from vrag.corpus.pages.ink import Pixels
-    from vrag.corpus.pages.segments import PageWords, TextSegment
+    from vrag.corpus.pages.segments import PlacedText, TextSegment
 
 MAX_CHARACTERS = 2000
 """Beginning of a text that is looked at."""
@@ -65,7 +65,7 @@ MIN_SIMILARITY = 75.0
 """Likeness of the two readings, in per cent, below which they are different."""
 
 
-def contradicts(pixels: Pixels, layer: PageWords) -> bool:
+def contradicts(pixels: Pixels, layer: PlacedText) -> bool:
     """Return whether the picture of a page says something else than improbable letters of its layer."""
     lines = [
         line for line in _find_doubtful_lines(layer, pixels.shape[1] / pixels.shape[0]) if not line.angle
@@ -75,7 +75,7 @@ def contradicts(pixels: Pixels, layer: PageWords) -> bool:
     return bool(verdicts) and all(verdicts)
 
 
-def _find_doubtful_lines(layer: PageWords, aspect: float) -> list[TextSegment]:
+def _find_doubtful_lines(layer: PlacedText, aspect: float) -> list[TextSegment]:
     """Return the lines of a layer to compare with a picture; `aspect` is its width over its height."""
     text = layer.text[:MAX_CHARACTERS]
     share = frequent_share(text)
@@ -131,7 +131,7 @@ def _script_of(letter: str) -> tuple[str, str]:
     return unicodedata.name(base, "").split(" ")[0], base
 
 
-def _has_narrow_ideographs(layer: PageWords, aspect: float) -> bool:
+def _has_narrow_ideographs(layer: PlacedText, aspect: float) -> bool:
     """Return whether ideographs follow each other more closely than they are high; `aspect` as above."""
     boxes = [word.box for word in layer.words if layer.text[word.start] >= FIRST_IDEOGRAPH]
     steps = sorted(
