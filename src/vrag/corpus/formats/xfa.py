@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.parsers import expat
 
 from vrag.corpus.formats.pdfium_annotations import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
-from vrag.corpus.formats.sections import Section
 from vrag.corpus.formats.text import TextPassage, passages
+from vrag.corpus.formats.texts.outline import Section
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:

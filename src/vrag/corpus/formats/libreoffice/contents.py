@@ -19,7 +19,8 @@ from vrag.corpus.formats.libreoffice.xml_parts import (
     shown_text,
     xml_name,
 )
-from vrag.corpus.formats.sections import CELL, Section
+from vrag.corpus.formats.texts.outline import Section
+from vrag.corpus.formats.texts.table_lines import CELL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

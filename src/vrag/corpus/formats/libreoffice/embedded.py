@@ -8,12 +8,15 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
-from vrag.corpus.formats.sections import Section, html_page, plain_sections
+from vrag.corpus.formats.sections import plain_sections
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from vrag.corpus.formats.texts.outline import Section
 
 RELATIONS = "word/_rels/document.xml.rels"
 PRINTED_SUFFIXES = frozenset({".docx", ".docm", ".dotx", ".dotm"})
@@ -72,4 +75,4 @@ def _sections(archive: zipfile.ZipFile, name: str) -> list[Section]:
         raise CorpusError("It is too large.")
     text = decode(archive.read(name))
     found = html_page(text)[0] if is_html else plain_sections(text)
-    return [Section((HEADING, *section.headings), section.text) for section in found]
+    return [section._replace(headings=(HEADING, *section.headings)) for section in found]
