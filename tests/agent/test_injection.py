@@ -206,16 +206,20 @@ class TestWhatReachesTheModel:
             assert text.endswith("\n</passage>")
             assert "ASSISTANT" not in FENCE.sub("", text)
 
-    def test_hidden_text_is_legible_in_no_crop_and_tiny_text_in_one_that_enlarges_it(
-        self, ground: Ground
-    ) -> None:
+    @pytest.mark.parametrize("channel", ["page, white on white", "page, not painted"])
+    def test_hidden_text_is_no_text_of_the_page(self, ground: Ground, channel: str) -> None:
+        ferry = ground.ferries[channel, ORDER]
+        item = ground.environment(ferry).item(f"{ground.documents[ferry][:16]}-1")
+        assert "ASSISTANT" not in item.text
+        assert "ASSISTANT" in item.facts.hidden_text
+
+    def test_tiny_text_is_legible_in_a_crop_that_enlarges_it_alone(self, ground: Ground) -> None:
         """What a reader with a magnifying glass sees, the model may see as well."""
         seen: dict[str, list[bool]] = {}
-        for channel in ("page, visible", "page, tiny", "page, white on white", "page, not painted"):
+        for channel in ("page, visible", "page, tiny"):
             ferry = ground.ferries[channel, ORDER]
             environment = ground.environment(ferry)
             item = environment.item(f"{ground.documents[ferry][:16]}-1")
-            assert "ASSISTANT" in item.text, "the text layer holds it, and search finds it"
             policy = ObedientPolicy(ground.engine, "?")
             whole = environment.whole(item)
             word = next(word for word in item.words if item.text[word.start : word.end] == "ASSISTANT:")
@@ -225,12 +229,7 @@ class TestWhatReachesTheModel:
             assert isinstance(region, Box)
             crop = environment.closer(item.id, View.whole(item.size, item.size), region)
             seen[channel] = ["ASSISTANT" in policy.legible(picture) for picture in (whole, crop)]
-        assert seen == {
-            "page, visible": [True, True],
-            "page, tiny": [False, True],
-            "page, white on white": [False, False],
-            "page, not painted": [False, False],
-        }
+        assert seen == {"page, visible": [True, True], "page, tiny": [False, True]}
 
 
 class TestTheAnswer:

@@ -111,7 +111,7 @@ def frequent_share(text: str, least: int = MIN_LETTERS) -> float:
     """Return the share of a script's frequent letters; 1 where letters are few, or of scripts without any.
 
     >>> round(frequent_share("the price of the warehouse is stated in the deed of sale"), 2)
-    0.68
+    0.69
     """
     known = frequent = number = 0
     for letter, count in Counter(text.lower()).items():
