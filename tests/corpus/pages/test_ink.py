@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_pdf import items_of
@@ -129,3 +129,19 @@ def test_marks_between_hidden_words_go_with_them(tmp_path: Path) -> None:
 def test_a_number_behind_dots_is_seen(tmp_path: Path) -> None:
     line = "Fees " + 30 * "." + "8"
     assert page(tmp_path, text_at(72, 600, line, 12)).text == line
+
+
+@pytest.mark.parametrize("is_drawn", [True, False])
+def test_letters_of_level_strokes_are_seen_as_their_neighbours_are(is_drawn: bool) -> None:
+    picture = Image.new("L", (400, 100), "white")
+    if is_drawn:
+        draw = ImageDraw.Draw(picture)
+        draw.text((10, 40), "Table", "black", ImageFont.load_default(24))
+        draw.rectangle((100, 44, 120, 46), "black")
+        draw.rectangle((98, 60, 122, 62), "black")
+    words = [
+        Word(0, 5, Box.unit(0.025, 0.4, 0.2, 0.66)),
+        Word(6, 7, Box.unit(0.24, 0.4, 0.31, 0.66)),
+    ]
+    seen = InkMap(np.asarray(picture)).find_seen("Table 二", words, unit_boxes(words))
+    assert seen.tolist() == [is_drawn, is_drawn]

@@ -35,6 +35,8 @@ reports, one in a thousand has fewer than 0.85; words that nobody sees have none
 MIN_FAINT_STEP = 5
 """The same as `MIN_STEP` in the full picture, in any of its colours."""
 MIN_FAINT_STROKES = 0.2
+LEVEL_LETTERS = frozenset("一二三亖ーｰㅡᅳـ")
+"""Letters of level strokes alone."""
 MIN_SIDE = 0.75
 """Pixels of a box's shorter side below which its letters are no letters any more."""
 
@@ -65,7 +67,8 @@ class InkMap:
     def find_seen(self, text: str, words: Sequence[Word], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return for each word of a text whether it is seen, by its box.
 
-        Words of punctuation alone are as those before and after them: hidden only if both are.
+        Words of punctuation alone, or of letters without upright strokes, are as those before and after them:
+        hidden only if both are.
         """
         if not words:
             return np.ones(0, np.bool_)
@@ -74,9 +77,7 @@ class InkMap:
         marks: list[int] = []
         for index in np.flatnonzero(~seen).tolist():
             word = words[index]
-            if count := sum(
-                map(str.isalnum, text[word.start : word.end])
-            ):  # without dots that lead to a number
+            if count := _count_upright(text[word.start : word.end]):  # without dots that lead to a number
                 seen[index] = self._is_faint(boxes[index], count)
             else:
                 marks.append(index)
@@ -128,6 +129,11 @@ class InkMap:
             np.count_nonzero(difference >= MIN_FAINT_STEP)
             >= MIN_FAINT_STROKES * letters * part.shape[1 - axis]
         )
+
+
+def _count_upright(word: str) -> int:
+    """Count the letters and digits of a word that have upright strokes."""
+    return sum(letter.isalnum() and letter not in LEVEL_LETTERS for letter in word)
 
 
 def _middle(boxes: NDArray[np.float64], turned: NDArray[np.bool_]) -> NDArray[np.float64]:
