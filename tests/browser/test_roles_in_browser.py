@@ -193,6 +193,9 @@ def test_a_role_that_changes_while_the_page_learns_of_the_last_change_is_learnt(
 def test_settings_of_administrators_go_with_the_role(roles: Roles, visit: Opener) -> None:
     page = roles.enter(visit, ADMINISTER, "#/setup").page
     page.locator("#to-setup").click()
+    # What is under way would be refused after the change, and the form be gone before its button is pressed.
+    expect(page.locator("#found-none")).to_be_visible()
+    expect(page.locator("#purge-kept")).to_contain_text("until somebody deletes them")
     roles.file.set_role("administer", MANAGE)
     page.locator("#purge-look").click()
     expect(page.locator("#toasts")).to_contain_text("does not allow you to administer")

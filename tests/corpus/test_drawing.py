@@ -245,7 +245,7 @@ def pool() -> Generator[DrawingPool]:
 
 @pytest.fixture
 def process_pool() -> Generator[DrawingPool]:
-    """A pool of its own for a test that may start processes: a page without end would end no thread."""
+    """A pool whose workers are processes, since a thread cannot be stopped inside a page."""
     pool = DrawingPool(seconds=1.0)
     yield pool
     pool.close()

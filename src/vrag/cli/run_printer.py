@@ -222,7 +222,8 @@ def _print_no_answer(
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
     elif run.kind is ResultKind.PASSAGES:
         echo(
-            ("Closest passages", "bold"), f" ({NOT_FOUND.removesuffix('.').lower()}; name one with --model):"
+            ("Closest passages", "bold"),
+            f" ({NOT_FOUND.removesuffix('.').lower()}; choose a model with --model):",
         )
     elif run.stop_reason is StopReason.ABSTAINED:
         reason = (

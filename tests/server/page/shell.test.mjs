@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fileName } from "./js/api.js";
-import { rewriteRefusal, rewriteForPage } from "./js/messages.js";
+import { rewriteForPage, rewriteRefusal } from "./js/messages.js";
 import { describeOptions, followChosenModel, followUpOptions, selectOptions, storedOptions, storeOptions } from "./js/run-options.js";
 import { verdict } from "./js/setup/model-test.js";
 import { request } from "./js/composer.js";

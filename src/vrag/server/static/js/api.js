@@ -1,6 +1,6 @@
 /** The server, as the page sees it: JSON over fetch, uploads with progress, runs as streams of events. */
 
-import { rewriteRefusal, rewriteForPage } from "./messages.js";
+import { rewriteForPage, rewriteRefusal } from "./messages.js";
 
 /**
  * The address of a path of the server: relative to the page, which a proxy may serve below a path of its own.
@@ -163,7 +163,10 @@ function problem(status, text) {
   if (status === 403) window.dispatchEvent(new CustomEvent("vrag:forbidden"));
   try {
     const { detail, hint } = JSON.parse(text);
-    if (typeof detail === "string") return new Problem(status, ...(status === 422 ? rewriteRefusal(detail, hint ?? "") : /** @type {[string, string]} */ ([rewriteForPage(detail), rewriteForPage(hint ?? "")])));
+    if (typeof detail === "string") {
+      const [message, advice] = status === 422 ? rewriteRefusal(detail, hint ?? "") : [rewriteForPage(detail), rewriteForPage(hint ?? "")];
+      return new Problem(status, message, advice);
+    }
   } catch {
     // it is no JSON: a proxy wrote it
   }
