@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.table import Comparison, compared, show
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

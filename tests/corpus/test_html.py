@@ -16,12 +16,13 @@ from corpus.image_files import png_bomb
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
-from vrag.corpus.formats.sections import html_page
+from vrag.corpus.formats.texts.html_tree import html_page
+from vrag.corpus.pages.page_pass import PageReading
 from vrag.corpus.workers.replies import TaskRejected
 from vrag.corpus.workers.requests import Task
 from vrag.corpus.workers.worker import OpenFileCache, run
 from vrag.errors import CorpusError
-from vrag.types import Item, ItemKind, TextSource
+from vrag.types import Item, ItemFacts, ItemKind, TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def outcomes(folder: Path, html: str, name: str = "page.html") -> list[Outcome]:
     """What comes of each item of an HTML file, in order."""
     path = folder / name
     path.write_text(html, encoding="utf-8")
-    context = ConversionContext(folder.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(folder.parent / "items", CorpusOptions(ocr="never"))
     results: list[Outcome] = []
     with HtmlFile(read_source(path), context) as file:
         for ordinal in range(1, file.count + 1):
@@ -121,8 +122,8 @@ def test_text_in_the_picture_stands_before_its_description(
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
 
 
-def _seen(image: Image.Image) -> tuple[str, tuple[()]]:
-    return "seen words", ()
+def _seen(image: Image.Image, mode: str) -> PageReading:
+    return PageReading("seen words", (), TextSource.OCR, ItemFacts())
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_references_of_any_kind_never_raise(tmp_path_factory: pytest.TempPathFac
     quoted = reference.replace("&", "&amp;").replace('"', "&quot;").encode("utf-8", "replace").decode()
     path = folder / "a.html"
     path.write_text(f'<p>{"Words " * 800}</p><img src="{quoted}"><img src="data:{quoted}">', encoding="utf-8")
-    options = CorpusOptions(ocr=False)
+    options = CorpusOptions(ocr="never")
     task = Task(HtmlFile, read_source(path), options, None)
     for message in run(task, ConversionContext(folder, options), OpenFileCache()):
         assert not isinstance(message, TaskRejected) or message.ordinal

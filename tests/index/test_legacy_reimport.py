@@ -241,7 +241,7 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.index.reference.index_import import import_indexes
 from vrag.index.manifest import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 3
-import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr=False, workers=1))
+import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr="never", workers=1))
 """
 
 

@@ -64,7 +64,7 @@ class TestAnUpload:
             assert desk.found("sing") == ["whales.md"]
 
     def test_of_a_picture_is_read_by_the_real_converter(self, tmp_path: Path) -> None:
-        with library(tmp_path, real=True, ocr=False) as desk:
+        with library(tmp_path, real=True, ocr="never") as desk:
             job = desk.ended(desk.put("chart.PNG", png()))
             assert job["state"] == "finished"
             [item] = desk.client.get(f"/documents/{job['document']}").json()["items"]

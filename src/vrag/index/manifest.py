@@ -312,6 +312,8 @@ class OpenDocument:
     """The reason why the whole file failed; None until it is opened, then empty."""
     _failures: dict[int, str] = field(default_factory=dict[int, str])
     """Reasons by ordinal of the item."""
+    _unread: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    """What items show and their texts lack, by ordinal."""
 
     def count(self, items: int, present: int) -> None:
         """Set the number of items, now that it is opened, and how many are present already."""
@@ -326,21 +328,28 @@ class OpenDocument:
         else:
             self._failures[ordinal] = reason
 
+    def add_item(self, item: Item) -> None:
+        """Count an item that was made."""
+        self.rows += 1
+        if item.facts.unread:
+            self._unread[item.ordinal] = item.facts.unread
+
     def spoil(self, reason: str) -> None:
         """Discard what was made of it."""
         self.items = self.rows = 0
         self._failure = reason
-        self._failures = {}
+        self._failures, self._unread = {}, {}
 
     def outcome(self) -> tuple[DocumentStatus, str]:
         """Return status and reason, now that nothing more comes."""
         missing = self.items - self.rows - len(self._failures)
         ordinals_by_reason: dict[str, list[int]] = {}
-        for ordinal, reason in sorted(self._failures.items()):
+        unread = {ordinal: " ".join(reasons) for ordinal, reasons in self._unread.items()}
+        for ordinal, reason in sorted((self._failures | unread).items()):
             ordinals_by_reason.setdefault(reason, []).append(ordinal)
         parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
-        if missing > 0 and not parts:
-            parts = [f"{missing} of {self.items} are missing without a reason."]
+        if missing > 0 and not self._failures:
+            parts += [f"{missing} of {self.items} are missing without a reason."]
         reason = "Nothing came of it." if self._failure is None else self._failure or " ".join(parts)
         if not reason:
             return DocumentStatus.READY, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
@@ -81,8 +81,9 @@ def list_candidates(
     page, kind = scored.page, find_focus(question).kind
     analysed = analyse_question(question)
     for table in tables:
+        operations = options.operations and not table.is_part
         ranked = rank_answers(
-            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
+            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=operations
         )
         ranked = [answer for answer in ranked if analysed.asks_for(answer.candidate.operation)]
         pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]
@@ -95,18 +96,20 @@ def list_candidates(
         labelled = [(_read_value(page.item.id, match.value), match) for match in values]
         yield from _with_margins(number, [pair for pair in labelled if can_answer(question, pair[0])])
     whole = _complete_spans(page.item.text, spans, kind)
+    places = {span: place for place, span in whole}
     stated = [(read_span(page, place, span.sentence), span) for place, span in whole]
     for candidate in _with_margins(number, [pair for pair in stated if can_answer(question, pair[0])]):
-        yield replace(candidate, table=_find_table(candidate.reading, tables))
+        yield replace(candidate, table=_find_table(candidate, places, tables))
 
 
 def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
     It is running text with a high probability, or one cell that is read, and the question names it: all words
-    of the head of its row, and some of its column, or the other way round. Heads and caption have most words
-    of the question and all its numbers, and it asks for nothing that has to be computed. Of other kinds a
-    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
+    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the
+    heads of rows are called in a table that the file has as such, have most words of the question and all its
+    numbers, and it asks for nothing that has to be computed. Of other kinds a probability tells too little on
+    documents that the reader has not learnt from; see docs/reading.md.
     """
     source, table = candidate.source, candidate.table
     if isinstance(source, ScoredSpan):
@@ -122,13 +125,20 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
     column = _content_terms(head.text for head in table.column_heads(cell.column))
-    named = asked & (row | column | _content_terms([table.caption]))
+    named = asked & (row | column | _content_terms([table.caption, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
+    """Return what the heads of rows are called, where the file itself says which cells are heads: "Line"."""
+    if cell.span is None:
+        return []
+    return [head.text for column in range(table.header_columns) for head in table.column_heads(column)]
 
 
 def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
@@ -195,9 +205,16 @@ def _with_margins(
         yield PageCandidate(reading=reading, page=page, source=source, margin=margin, table=table)
 
 
-def _find_table(reading: Reading, tables: Sequence[DocumentTable]) -> DocumentTable | None:
-    """Return the table that the words of an answer stand in."""
-    for mark in reading.marks:
+def _find_table(
+    candidate: PageCandidate, places: Mapping[ScoredSpan, tuple[int, int]], tables: Sequence[DocumentTable]
+) -> DocumentTable | None:
+    """Return the table that the words of an answer stand in: `places` has those of spans."""
+    if isinstance(candidate.source, ScoredSpan):
+        start, end = places[candidate.source]
+        for table in tables:
+            if any(cell.span and cell.span[0] < end and start < cell.span[1] for cell in table.cells):
+                return table
+    for mark in candidate.reading.marks:
         x, y = mark.box.center
         for table in tables:
             if table.box is not None and table.box.covers(x, y):

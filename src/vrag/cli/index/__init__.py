@@ -155,7 +155,7 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
     echo(f"  documents  {status.documents}")
     echo(f"  items      {status.items}")
     echo(f"  size       {status.bytes / 1e6:.1f} MB")
-    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
+    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {status.options.ocr}")
     if (embedder := status.embedder) is not None:
         echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
         if status.without_vector:
@@ -171,6 +171,9 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
         echo(f"  searched   {tier.name}: {tier.reason}{recall}")
     if ranking:
         echo("  ranked     ", plain(ranking.removeprefix("Ranked ")))
+    for name, count in status.hidden_words.items():
+        words = f"{count} words of {plain(name)} are not seen on its pages"
+        echo(f"  hidden     {words}; they are not searched")
     echo(f"  version    {status.content_version}")
     _print_problems("Problems", status.problems)
     _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)

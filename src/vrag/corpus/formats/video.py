@@ -21,7 +21,7 @@ from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
 from vrag.corpus.formats.pyav import SubtitleLine, Timeline, decode, demuxer, frame_at, scan
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CollectionError, CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
 from vrag.geometry import MAX_ASPECT, Size
@@ -137,9 +137,8 @@ class VideoFile(OpenFile):
                 key_frames.append(seconds)
         lines = (line.text for line in timeline.lines if begin <= line.start < over)
         text, words, origin = "\n".join(lines), (), TextSource.FILE
-        if not text and self._context.options.ocr:
-            text, words = read_picture(image)
-            origin = TextSource.OCR
+        if not text and self._context.options.ocr != "never":
+            text, words, origin, _ = read_picture(image, self._context.options.ocr)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,

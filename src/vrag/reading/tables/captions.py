@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_LINES = 6
 """Lines above or below a table that are looked at."""
+MAX_PARAGRAPHS = 3
+"""Paragraphs above a table of a text that are looked at."""
 NEAR = 2.6
 """Space between a table and its caption, and between lines of it, in heights of the text."""
 ANNOUNCED = 4.5
@@ -49,6 +51,11 @@ def find_caption(area: Area, rows: Sequence[Sequence[Piece]], unit: float) -> st
     if not any(NUMBERED_TITLE.match(line) for line in lines):
         lines += _caption_below(after)
     return " ".join(lines)
+
+
+def find_text_caption(lines: Sequence[str]) -> str:
+    """Return the caption among the paragraphs above a table, given from the nearest up; "" without one."""
+    return " ".join(_caption_above(lines[:MAX_PARAGRAPHS]))
 
 
 def _adjacent(area: Area, rows: Sequence[Sequence[Piece]], unit: float, *, upwards: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
@@ -18,15 +19,19 @@ from vrag.reading.tables.ruled_tables import (
 )
 from vrag.reading.tables.ruling_lines import RulingLines, find_rules
 from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
+from vrag.reading.text_tables import read_text_tables
+from vrag.reading.views.raised_marks import leave_out_marks
+from vrag.reading.views.turned_text import list_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from PIL.Image import Image
 
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.table import DocumentTable
     from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.views.turned_text import UprightView
     from vrag.types import Item
 
 MIN_WORDS = 6
@@ -39,12 +44,43 @@ REACH = 2.0
 
 
 def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
-    """Find the tables of a page, from top to bottom.
+    """Find the tables of a page: those of its file, or of its words, turned ones first, from top to bottom.
 
     Args:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
     """
+    if item.facts.tables:
+        return read_text_tables(item)
+    item = leave_out_marks(item)
+    upright, *others = list_views(item)
+    turned: list[DocumentTable] = []
+    for view in others:
+        if len(view.item.words) >= MIN_WORDS:
+            shown = None if picture is None else view.turn_picture(picture)
+            turned += (_on_picture(table, view) for table in _find_upright_tables(view.item, shown))
+    # Turned words among many that are not are heads of columns.
+    mostly_turned = 2 * len(upright.item.words) < len(item.words)
+    rest = _without_words_in(upright.item if mostly_turned else item, turned)
+    return (*turned, *_find_upright_tables(rest, picture))
+
+
+def _on_picture(table: DocumentTable, view: UprightView) -> DocumentTable:
+    """Return a table of a view with its rectangles on the picture of the item."""
+    cells = (replace(cell, box=cell.box and view.on_picture(cell.box)) for cell in table.cells)
+    return replace(table, cells=tuple(cells), box=table.box and view.on_picture(table.box))
+
+
+def _without_words_in(item: Item, tables: Sequence[DocumentTable]) -> Item:
+    """Return an item without the words that some tables have."""
+    boxes = [table.box for table in tables if table.box is not None]
+    if not boxes:
+        return item
+    words = (word for word in item.words if not any(box.covers(*word.box.center) for box in boxes))
+    return replace(item, words=tuple(words))
+
+
+def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
     page = read_words(item)
     if len(page.numbers) < MIN_WORDS:
         return ()

@@ -29,7 +29,6 @@ LOOSE_GAP = 1.8
 MIN_COUNTED = 3
 """Consecutive numbers in the first row that are heads of columns."""
 MAX_HEAD_WORDS = 8
-_RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
 _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§*]|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
 """Marks at the end of a number. One at a time: a run can then be read in one way only, in linear time."""
 
@@ -48,7 +47,7 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
             column=cell.column,
             rows=cell.rows,
             columns=cell.columns,
-            text=without_marks(join_words(page.item, _without_raised_marks(page, cell.words))),
+            text=without_marks(_text(page, cell)),
             box=_box_of(page, cell.words),
         )
         for cell in grid.cells
@@ -66,23 +65,6 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
         caption=caption,
         box=_box_of(page, words),
     )
-
-
-def _without_raised_marks(page: PageText, words: Sequence[int]) -> list[int]:
-    """Return the numbers in the item of a cell's words that are no small raised marks behind others."""
-    if len(words) < 2:
-        return [page.numbers[index] for index in words]
-    boxes = page.straight[list(words)]
-    height = float((boxes[:, 3] - boxes[:, 1]).max())
-    kept: list[int] = []
-    for place, index in enumerate(words):
-        word = page.item.words[page.numbers[index]]
-        small = boxes[place, 3] - boxes[place, 1] < 0.78 * height
-        raised = place > 0 and boxes[place, 3] < boxes[place - 1, 3] - 0.12 * height
-        raised = raised and boxes[place, 1] < boxes[place - 1, 1] + 0.1 * height
-        if not (small and raised and _RAISED.fullmatch(page.item.text[word.start : word.end])):
-            kept.append(page.numbers[index])
-    return kept
 
 
 def without_marks(text: str) -> str:
