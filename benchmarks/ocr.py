@@ -100,7 +100,7 @@ def _pages(pdfs: Path) -> Iterator[tuple[tuple[Path, int], str]]:
         pdf = Pdf(path)
         for ordinal in range(1, len(pdf) + 1):
             with pdf.page(ordinal) as page:
-                text, _ = read_layer(page)
+                text = read_layer(page).text
             if not text or len(text) > 2000:
                 yield (path, ordinal), text
         pdf.close()

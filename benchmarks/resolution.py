@@ -214,7 +214,8 @@ def _layer_words(path: Path, ordinal: int) -> tuple[str, tuple[Word, ...]]:
     pdf = Pdf(path)
     try:
         with pdf.page(ordinal) as page:
-            return read_layer(page)
+            layer = read_layer(page)
+            return layer.text, layer.words
     finally:
         pdf.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Item
 
-OPTIONS = CorpusOptions(ocr=False)
+OPTIONS = CorpusOptions(ocr="never")
 TYPED = "BT /Helv 11 Tf 2 5 Td (%s) Tj ET"
 DRAWN_BY_7 = "/AP << /N 7 0 R >>"
 
@@ -229,7 +229,7 @@ def test_the_annotations_of_a_page_can_be_read_again() -> None:
         first = read_with_annotations(page, read_layer)
         assert read_with_annotations(page, read_layer) == first
     pdf.close()
-    assert first[0] == f"{LABEL} HM-552-9071"
+    assert first.text == f"{LABEL} HM-552-9071"
 
 
 class CountedFile:
@@ -291,10 +291,11 @@ def test_words_are_inserted_where_they_stand_and_all_words_match_the_text() -> N
         return FieldText(box, words=[FieldWord("", word, box, 270 if word == "alone" else 0)])
 
     fields = [entry("Kittiwake", 0.65, 0.1), entry("Ilse", 0.25, 0.1), entry("alone", 0.1, 0.3)]
-    joined, placed, turned = insert_fields(words, fields)
+    page = insert_fields(words, fields)
+    joined = page.text
     assert joined == "Name Ilse Boat Kittiwake\nalone\nEnd here"
-    assert [joined[word.start : word.end] for word in placed] == joined.split()
-    assert [(joined[part.start : part.end], part.angle) for part in turned] == [
+    assert [joined[word.start : word.end] for word in page.words] == joined.split()
+    assert [(joined[part.start : part.end], part.angle) for part in page.turned] == [
         ("alone", 270),
         ("End here", 90),
     ]

@@ -22,7 +22,9 @@ STREAM = "<< /Type /EmbeddedFile /Length 3 >>\nstream\nabc\nendstream"
 def read_items(tmp_path: Path, data: bytes) -> list[Item]:
     path = tmp_path / "file.pdf"
     path.write_bytes(data)
-    with PdfFile(read_source(path), ConversionContext(tmp_path / "items", CorpusOptions(ocr=False))) as file:
+    with PdfFile(
+        read_source(path), ConversionContext(tmp_path / "items", CorpusOptions(ocr="never"))
+    ) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 

@@ -19,14 +19,14 @@ from vrag.geometry import Box
 from vrag.types import TurnedText
 
 if TYPE_CHECKING:
-    from vrag.corpus.formats.pdf_text.pdf_layer import LayerText
     from vrag.corpus.formats.pdfium import Layer
+    from vrag.corpus.pages.placed_text import PlacedText
 
 RAISE = "7 Tf 5 Ts"
 LEVEL = "12 Tf 0 Ts"
 
 
-def read(content: str, entries: str = "/MediaBox [0 0 612 792]") -> LayerText:
+def read(content: str, entries: str = "/MediaBox [0 0 612 792]") -> PlacedText:
     pdf = Pdf(pdf_bytes(PdfPage(content, entries)))
     with pdf.page(1) as page:
         found = read_layer(page)

@@ -35,7 +35,7 @@ MONEY = (
 
 def items_of(path: Path, data: bytes) -> list[Item]:
     path.write_bytes(data)
-    context = ConversionContext(path.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(path.parent / "items", CorpusOptions(ocr="never"))
     with OfficeFile(read_source(path), context) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 

@@ -10,7 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_pdf import items_of
-from vrag.corpus.pages.ink import InkMap, unit_boxes
+from vrag.corpus.pages.ink import InkMap
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
 from vrag.types import Word
 
@@ -90,8 +91,8 @@ def test_words_that_are_seen_stay(tmp_path: Path, seen: str, turn: int) -> None:
 
 def test_words_on_a_photograph_are_seen() -> None:
     noise = np.random.default_rng(0).integers(90, 160, (200, 300, 3), np.uint8)
-    boxes = [Word(0, 4, Box.unit(0.1, 0.1, 0.3, 0.2))]
-    assert InkMap(noise).find_seen("word", boxes, unit_boxes(boxes)).all()
+    layer = PlacedText("word", (Word(0, 4, Box.unit(0.1, 0.1, 0.3, 0.2)),))
+    assert InkMap(noise).find_seen(layer).all()
 
 
 def test_a_text_layer_of_a_scan_is_seen_where_the_picture_has_its_letters(tmp_path: Path) -> None:
@@ -139,9 +140,9 @@ def test_letters_of_level_strokes_are_seen_as_their_neighbours_are(is_drawn: boo
         draw.text((10, 40), "Table", "black", ImageFont.load_default(24))
         draw.rectangle((100, 44, 120, 46), "black")
         draw.rectangle((98, 60, 122, 62), "black")
-    words = [
+    words = (
         Word(0, 5, Box.unit(0.025, 0.4, 0.2, 0.66)),
         Word(6, 7, Box.unit(0.24, 0.4, 0.31, 0.66)),
-    ]
-    seen = InkMap(np.asarray(picture)).find_seen("Table 二", words, unit_boxes(words))
+    )
+    seen = InkMap(np.asarray(picture)).find_seen(PlacedText("Table 二", words))
     assert seen.tolist() == [is_drawn, is_drawn]

@@ -12,7 +12,7 @@ from vrag.corpus.ocr import OcrLine
 from vrag.corpus.pages import page_pass
 from vrag.corpus.pages.orientation import PictureReading
 from vrag.corpus.pages.page_pass import PageReading, read_page
-from vrag.corpus.pages.segments import PlacedText
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
 from vrag.types import ItemFacts, TextSource, TurnedText, Word
 
@@ -150,7 +150,7 @@ def test_always_keeps_the_layer_where_ocr_reads_nothing(monkeypatch: pytest.Monk
 
 def test_hidden_words_leave_the_other_positions_right(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page(TYPED, [])
-    text, words, _ = page.layer
+    text, words = page.layer.text, page.layer.words
     hidden = [Word(len(text) + 1, len(text) + 7, Box.unit(0.1, 0.8, 0.3, 0.82))]
     turned = (TurnedText(len(TYPED[0][0]) + 1, len(text), 90),)
     page.layer = PlacedText(f"{text}\nsecret\nends", (*words, *hidden), turned)

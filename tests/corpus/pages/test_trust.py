@@ -11,7 +11,7 @@ from corpus.pdf_files import remapped_pdf, text_at
 from corpus.test_pdf import items_of
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.pages import page_pass, trust
-from vrag.corpus.pages.segments import PlacedText
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.corpus.pages.trust import frequent_share, is_improbable
 from vrag.types import TextSource
 

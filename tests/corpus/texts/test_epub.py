@@ -56,7 +56,7 @@ def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Pa
 
 
 def items_of(path: Path) -> list[Item]:
-    context = ConversionContext(path.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(path.parent / "items", CorpusOptions(ocr="never"))
     with EpubFile(read_source(path), context) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 

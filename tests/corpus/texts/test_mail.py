@@ -26,7 +26,7 @@ BOX_LINE = b"From keeper@lights.example Mon Jun  1 10:00:00 2026\n"
 
 def items_of(path: Path, data: bytes) -> list[Item]:
     path.write_bytes(data)
-    context = ConversionContext(path.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(path.parent / "items", CorpusOptions(ocr="never"))
     with CONVERTERS[path.suffix](read_source(path), context) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 

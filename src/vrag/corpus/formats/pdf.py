@@ -16,7 +16,6 @@ from vrag.corpus.formats.pdfium import IndependentPages, to_image
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
 from vrag.corpus.pages.page_pass import read_page
-from vrag.corpus.pages.segments import PlacedText
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Size
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
     from vrag.corpus.formats.xfa import FormText
+    from vrag.corpus.pages.placed_text import PlacedText
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
@@ -66,7 +66,7 @@ class PdfFile(OpenFile):
         options = self._context.options
         with self._pages.page(ordinal) as page:
             layer, facts = _read_words(page), self._facts(ordinal, page)
-            if has_doubtful_text(page, layer.text, layer.words):
+            if has_doubtful_text(page, layer):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
                 layer = _read_words(page) if facts.hidden_text else layer
@@ -123,4 +123,4 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
 
 
 def _read_words(page: PdfiumPage) -> PlacedText:
-    return PlacedText(*read_with_annotations(page, read_layer))
+    return read_with_annotations(page, read_layer)

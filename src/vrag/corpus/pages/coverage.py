@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.pages.ink import load_opencv, to_bounds
+from vrag.corpus.pages.ink import load_opencv, reduce_picture, to_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,8 @@ MIN_CONTRAST = 32
 CELL, MIN_CELLS = 8, 2
 """Side of a cell in pixels of the map, and cells with as many strokes as letters have, below which nothing is
 looked for."""
+AROUND = 6
+"""Cells around the outermost of these in which letters are looked for too."""
 MIN_DENSITY = 0.22
 """Share of a cell's pixels with steps of brightness: the side of a rule has 0.13, letters have 0.3."""
 WORD_MARGIN = 0.25
@@ -75,15 +77,18 @@ def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[PictureReg
         boxes: Left, top, right, bottom of each word that is seen, in fractions of the page.
     """
     places = _find_places(ink, boxes)
-    if not _has_dense_cells(_clear(ink.steps, places)):
+    dense = _find_dense_part(_clear(ink.steps, places))
+    if dense is None:
         return []
     residue = _clear(_find_contrast(ink), places)
-    letters = _keep_letters(residue, LETTER_SIDES[0])
+    left, top, right, bottom = dense
     parts: list[Part] = []
+    letters = _keep_letters(residue, dense, LETTER_SIDES[0])
     if letters is not None:
-        parts += _find_text_parts(letters, ink, LETTER_SIDES[0], 1)
-        residue &= 1 - letters
-    letters = _keep_letters(_reduce(residue), 2 * LETTER_SIDES[0])
+        parts += _find_text_parts(letters, ink, LETTER_SIDES[0], 1, (left, top))
+        residue[top:bottom, left:right] &= 1 - letters
+    reduced = _reduce(residue)
+    letters = _keep_letters(reduced, (0, 0, reduced.shape[1], reduced.shape[0]), 2 * LETTER_SIDES[0])
     if letters is not None:
         parts += _find_text_parts(letters, ink, 2 * LETTER_SIDES[0], LARGE_LETTERS)
     return _to_regions(parts, ink.size)
@@ -97,13 +102,20 @@ def is_plain(ink: InkMap, region: PictureRegion) -> bool:
     return bool(near.max() >= MIN_PLAIN * counts.sum())
 
 
-def _has_dense_cells(strokes: Pixels) -> bool:
-    """Return whether the strokes that no word explains lie as dense as letters, in a few places of a map."""
-    cv2 = load_opencv()
+def _find_dense_part(strokes: Pixels) -> Part | None:
+    """Return the part of a map where strokes that no word explains lie as dense as letters.
+
+    None if there is none.
+    """
+    sums = load_opencv().integral(strokes)[::CELL, ::CELL]
+    counts = sums[1:, 1:] - sums[:-1, 1:] - sums[1:, :-1] + sums[:-1, :-1]
+    rows, columns = np.nonzero(counts >= MIN_DENSITY * CELL * CELL)
+    if len(rows) < MIN_CELLS:
+        return None
     height, width = strokes.shape
-    size = max(1, width // CELL), max(1, height // CELL)
-    density = cv2.resize(255 * strokes, size, interpolation=cv2.INTER_AREA)
-    return int(np.count_nonzero(density >= 255 * MIN_DENSITY)) >= MIN_CELLS
+    left, top = (CELL * max(0, int(cells.min()) - AROUND) for cells in (columns, rows))
+    right, bottom = (CELL * (int(cells.max()) + 1 + AROUND) for cells in (columns, rows))
+    return left, top, min(right, width), min(bottom, height)
 
 
 def _find_places(ink: InkMap, boxes: NDArray[np.float64]) -> list[list[int]]:
@@ -134,15 +146,21 @@ def _find_contrast(ink: InkMap) -> Pixels:
 def _reduce(residue: Pixels) -> Pixels:
     """Return the residue in a smaller map."""
     cv2 = load_opencv()
-    height, width = residue.shape
-    size = max(1, width // LARGE_LETTERS), max(1, height // LARGE_LETTERS)
-    return cv2.threshold(
-        cv2.resize(255 * residue, size, interpolation=cv2.INTER_AREA), 60, 1, cv2.THRESH_BINARY
-    )[1]
+    return cv2.threshold(reduce_picture(255 * residue, LARGE_LETTERS), 60, 1, cv2.THRESH_BINARY)[1]
 
 
-def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) -> list[Part]:
-    """Return the parts of a map that look like text. A pixel of the letters is `scale` of the map wide."""
+def _find_text_parts(
+    letters: Pixels, ink: InkMap, shortest: int, scale: int, origin: tuple[int, int] = (0, 0)
+) -> list[Part]:
+    """Return the parts of a map that look like text.
+
+    Args:
+        letters: Pieces of ink that may be letters.
+        ink: The map.
+        shortest: Height of the lowest letters, in pixels of `letters`.
+        scale: Pixels of the map that make one of `letters`.
+        origin: Left and top of `letters` in the map.
+    """
     cv2 = load_opencv()
     # Gaps between letters are closed sideways, and upwards for lines that run up or down.
     words: list[tuple[Part, float]] = []
@@ -150,7 +168,7 @@ def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) ->
         joined = cv2.dilate(letters, kernel)
         stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
         found = _like_words(stats, shortest, is_upright=is_upright)
-        strokes = _count_strokes(found * scale, ink, is_upright=is_upright)
+        strokes = _count_strokes(found * scale + np.array(origin * 2), ink, is_upright=is_upright)
         words += zip(found[strokes > 0].tolist(), strokes[strokes > 0].tolist(), strict=True)
     if scale > 1:
         words = [word for word in words if _count_pieces(letters, word[0]) >= MIN_LARGE_LETTERS]
@@ -170,7 +188,11 @@ def _find_text_parts(letters: Pixels, ink: InkMap, shortest: int, scale: int) ->
         if total >= MIN_PART_STROKES
     ]
     grown = [_grow(part, letters) for part in parts]
-    return [(scale * left, scale * top, scale * right, scale * bottom) for left, top, right, bottom in grown]
+    x, y = origin
+    return [
+        (x + scale * left, y + scale * top, x + scale * right, y + scale * bottom)
+        for left, top, right, bottom in grown
+    ]
 
 
 def _count_pieces(letters: Pixels, word: Part) -> int:
@@ -192,10 +214,14 @@ def _grow(part: Part, letters: Pixels) -> Part:
             return before
 
 
-def _keep_letters(residue: Pixels, shortest: int) -> Pixels | None:
-    """Return the residue without what is too small or too large for a letter; None if nothing is left."""
+def _keep_letters(residue: Pixels, part: Part, shortest: int) -> Pixels | None:
+    """Return a part of the residue without what is too small or too large for a letter.
+
+    Pieces of ink that reach beyond the part are left out: they may be of any size. None if nothing is left.
+    """
     cv2 = load_opencv()
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(residue, connectivity=8)
+    left, top, right, bottom = part
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(residue[top:bottom, left:right], connectivity=8)
     width, height, area = stats[:, 2], stats[:, 3], stats[:, 4]
     longest = LETTER_SIDES[1]
     shorter, longer = np.minimum(width, height), np.maximum(width, height)
@@ -203,6 +229,9 @@ def _keep_letters(residue: Pixels, shortest: int) -> Pixels | None:
     kept = (longer >= shortest) & (2 * shorter >= shortest) & (area >= 2 * shortest)
     kept &= (shorter <= longest) & (longer <= 8 * longest)
     kept &= (longer <= longest) | ((shorter >= 2 * shortest) & (longer <= 12 * shorter))
+    kept &= ((stats[:, 0] > 0) | (left == 0)) & ((stats[:, 1] > 0) | (top == 0))
+    kept &= (stats[:, 0] + width < right - left) | (right == residue.shape[1])
+    kept &= (stats[:, 1] + height < bottom - top) | (bottom == residue.shape[0])
     kept[0] = False
     if not kept.any():
         return None

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import ModuleType
 
     from numpy.typing import NDArray
 
-    from vrag.types import Word
+    from vrag.corpus.pages.placed_text import PlacedText
 
     Pixels = NDArray[np.uint8]
     """Rows of a picture: grey, RGB or RGBX."""
@@ -45,14 +44,11 @@ class InkMap:
     """The steps of brightness in a picture of a page."""
 
     def __init__(self, pixels: Pixels) -> None:
-        cv2 = load_opencv()
         self.pixels = pixels
-        height, width = pixels.shape[0] // REDUCTION, pixels.shape[1] // REDUCTION
-        small = cv2.resize(pixels, (max(1, width), max(1, height)), interpolation=cv2.INTER_AREA)
-        self.grey = _to_grey(small)
+        self.grey = _to_grey(reduce_picture(pixels, REDUCTION))
         self.steps = find_steps(self.grey)
         """1 for each pixel that differs from the one to its right."""
-        self._sideways = cv2.integral(self.steps)
+        self._sideways = load_opencv().integral(self.steps)
 
     @cached_property
     def _down(self) -> NDArray[np.int32]:
@@ -64,12 +60,13 @@ class InkMap:
         """Width and height of the map in its own pixels."""
         return self.grey.shape[1], self.grey.shape[0]
 
-    def find_seen(self, text: str, words: Sequence[Word], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def find_seen(self, layer: PlacedText) -> NDArray[np.bool_]:
         """Return for each word of a text whether it is seen, by its box.
 
         Words of punctuation alone, or of letters without upright strokes, are as those before and after them:
         hidden only if both are.
         """
+        words, boxes = layer.words, layer.boxes
         if not words:
             return np.ones(0, np.bool_)
         letters = np.array([word.end - word.start for word in words])
@@ -77,7 +74,9 @@ class InkMap:
         marks: list[int] = []
         for index in np.flatnonzero(~seen).tolist():
             word = words[index]
-            if count := _count_upright(text[word.start : word.end]):  # without dots that lead to a number
+            if count := _count_upright(
+                layer.text[word.start : word.end]
+            ):  # without dots that lead to a number
                 seen[index] = self._is_faint(boxes[index], count)
             else:
                 marks.append(index)
@@ -147,12 +146,6 @@ def _middle(boxes: NDArray[np.float64], turned: NDArray[np.bool_]) -> NDArray[np
     return np.concatenate((boxes[:, :2] + quarters, boxes[:, 2:] - quarters), axis=1)
 
 
-def unit_boxes(words: Sequence[Word]) -> NDArray[np.float64]:
-    """Return the boxes of words, a row for each: left, top, right, bottom as fractions of the picture."""
-    boxes = [word.box for word in words]
-    return np.array([(box.x1, box.y1, box.x2, box.y2) for box in boxes], np.float64).reshape(-1, 4)
-
-
 def to_bounds(boxes: NDArray[np.float64], size: tuple[int, int]) -> Bounds:
     """Grow boxes, in fractions of a picture of this size, to whole pixels: one at least."""
     scaled = boxes * np.array(size * 2)
@@ -172,6 +165,19 @@ def _sum_inside(sums: NDArray[np.int32], bounds: Bounds) -> NDArray[np.int64]:
     """Return the sum within each box, by the cumulative sums of a picture."""
     left, top, right, bottom = bounds.T
     return (sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]).astype(np.int64)
+
+
+def reduce_picture(pixels: Pixels, factor: int) -> Pixels:
+    """Return a picture with one pixel for each square of `factor` × `factor`, with their mean.
+
+    Rows and columns that are left over at the right and the bottom are left out: OpenCV takes ten times as
+    long where a pixel does not end with a square.
+    """
+    height, width = pixels.shape[0] // factor, pixels.shape[1] // factor
+    if not (height and width):
+        return pixels[:1, :1]
+    whole = pixels[: height * factor, : width * factor]
+    return load_opencv().resize(whole, (width, height), interpolation=load_opencv().INTER_AREA)
 
 
 def find_steps(grey: Pixels) -> Pixels:

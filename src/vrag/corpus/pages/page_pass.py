@@ -9,10 +9,10 @@ import numpy as np
 
 from vrag.corpus.ocr import has_lines
 from vrag.corpus.pages.coverage import WHOLE, find_unexplained, is_plain
-from vrag.corpus.pages.ink import InkMap, to_bounds, unit_boxes
+from vrag.corpus.pages.ink import InkMap, to_bounds
 from vrag.corpus.pages.orientation import read_directions
+from vrag.corpus.pages.placed_text import PlacedText, unit_boxes
 from vrag.corpus.pages.segments import (
-    PlacedText,
     insert_rows,
     join_rows,
     merge_rows,
@@ -80,15 +80,14 @@ def read_page(
         facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
     if mode == "auto" and contradicts(pixels, layer):
         layer = PlacedText()
-    boxes = unit_boxes(layer.words)
-    regions = find_unexplained(ink, boxes) if layer.words or mode == "never" else [WHOLE]
+    regions = find_unexplained(ink, layer.boxes) if layer.words or mode == "never" else [WHOLE]
     if not regions or mode == "always":
         return _to_reading(layer, TextSource.LAYER, facts)
     if mode == "never":
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
     lines = split_lines(layer)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
-    found = [kept for part in _read_regions(pixels, regions) if (kept := _new_lines(part, boxes))]
+    found = [kept for part in _read_regions(pixels, regions) if (kept := _new_lines(part, layer.boxes))]
     if not found:
         return _to_reading(layer, TextSource.LAYER, facts)
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
@@ -103,7 +102,7 @@ def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
 
 def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:
     """Return the text without the words that nobody sees, and these."""
-    seen = ink.find_seen(layer.text, layer.words, unit_boxes(layer.words))
+    seen = ink.find_seen(layer)
     texts = {int(index): layer.text[slice(*_span(layer.words[index]))] for index in np.flatnonzero(~seen)}
     for index, text in texts.items():
         seen[index] = not is_drawn(text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vrag.corpus.ocr import line_words, rows
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
 from vrag.types import TurnedText, Word
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.ocr import Bounds, OcrLine
     from vrag.corpus.pages.orientation import PictureReading
-
-
-class PlacedText(NamedTuple):
-    """The text of a page, its words with their boxes, and the parts of it whose lines are turned."""
-
-    text: str = ""
-    words: tuple[Word, ...] = ()
-    turned: tuple[TurnedText, ...] = ()
 
 
 class TextSegment(NamedTuple):

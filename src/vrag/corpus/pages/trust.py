@@ -22,7 +22,8 @@ from vrag.corpus.pages.segments import split_lines
 
 if TYPE_CHECKING:
     from vrag.corpus.pages.ink import Pixels
-    from vrag.corpus.pages.segments import PlacedText, TextSegment
+    from vrag.corpus.pages.placed_text import PlacedText
+    from vrag.corpus.pages.segments import TextSegment
 
 MAX_CHARACTERS = 2000
 """Beginning of a text that is looked at."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from vrag.corpus.formats.pdfium_annotations import AnnotationKind
 from vrag.corpus.ocr import WORD
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
 from vrag.types import TurnedText, Word
 
@@ -69,33 +70,33 @@ class _Gap:
     """In front of the word after it, in its line."""
 
 
-def read_with_annotations(
-    page: PdfiumPage, read_layer: Callable[[PdfiumPage], tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]]
-) -> tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]:
+def read_with_annotations(page: PdfiumPage, read_layer: Callable[[PdfiumPage], PlacedText]) -> PlacedText:
     """Read the text layer of a page, and with it the words that annotations show on the page.
 
     Args:
         page: The page.
-        read_layer: Reads a text layer: its text, the boxes of its words, and what of it is turned.
+        read_layer: Reads a text layer.
     """
-    text, words, turned = read_layer(page)
+    layer = read_layer(page)
     with page.annotations() as shown:
         if shown is None:
-            return text, words, turned
-        fields = _field_texts(shown, _list_words(*read_layer(shown.page)))
-    return insert_fields(_list_words(text, words, turned), fields)
+            return layer
+        fields = _field_texts(shown, _list_words(read_layer(shown.page)))
+    return insert_fields(_list_words(layer), fields)
 
 
-def _list_words(text: str, words: Sequence[Word], turned: Sequence[TurnedText]) -> list[FieldWord]:
+def _list_words(layer: PlacedText) -> list[FieldWord]:
     """Return the words of a text layer, each with what stands before it."""
     listed: list[FieldWord] = []
-    remaining = deque(turned)
+    remaining = deque(layer.turned)
     end = 0
-    for word in words:
+    for word in layer.words:
         while remaining and remaining[0].end <= word.start:
             remaining.popleft()
         angle = remaining[0].angle if remaining and remaining[0].start <= word.start else 0
-        listed.append(FieldWord(text[end : word.start], text[word.start : word.end], word.box, angle))
+        listed.append(
+            FieldWord(layer.text[end : word.start], layer.text[word.start : word.end], word.box, angle)
+        )
         end = word.end
     return listed
 
@@ -163,19 +164,14 @@ def _spaced_as(annotation: ShownAnnotation, words: list[FieldWord]) -> list[Fiel
     return joined
 
 
-def insert_fields(
-    words: Sequence[FieldWord], fields: Sequence[FieldText]
-) -> tuple[str, tuple[Word, ...], tuple[TurnedText, ...]]:
-    """Insert what annotations show between the words of a page.
-
-    Returns the text with the words of both, and what of it is turned.
-    """
+def insert_fields(words: Sequence[FieldWord], fields: Sequence[FieldText]) -> PlacedText:
+    """Insert what annotations show between the words of a page, and return the text of both."""
     gaps = _place(words, fields)
     writer = _TextWriter()
     for at, word in enumerate(words):
         writer.write(word._replace(glue=writer.write_gap(gaps.get(at), word.glue)))
     writer.write_gap(gaps.get(len(words)), "")
-    return "".join(writer.parts), tuple(writer.words), tuple(writer.turned)
+    return PlacedText("".join(writer.parts), tuple(writer.words), tuple(writer.turned))
 
 
 class _TextWriter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.pdf_text.drawn_twice import leave_out_doubles
 from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
@@ -20,6 +20,7 @@ from vrag.corpus.formats.pdf_text.right_to_left import ARABIC, LEADING_SIGN, SCR
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
+from vrag.corpus.pages.placed_text import PlacedText
 from vrag.types import TurnedText, Word
 
 if TYPE_CHECKING:
@@ -43,15 +44,7 @@ WORD_SPACE = 0.2
 """Space between two words of one line, in heights, from which it is one that people see."""
 
 
-class LayerText(NamedTuple):
-    """What the text layer of a page says."""
-
-    text: str
-    words: tuple[Word, ...]
-    turned: tuple[TurnedText, ...]
-
-
-def read_layer(page: PdfiumPage) -> LayerText:
+def read_layer(page: PdfiumPage) -> PlacedText:
     """Read the text layer of a page as far as it is in view, and its words with their boxes.
 
     Words divided at the end of a line are joined in the text, and are two `Word`s with a box each. Lines that
@@ -159,7 +152,7 @@ def _is_right_above(upper: Sides, lower: Sides) -> bool:
     return upper[1] > lower[1] and abs(upper[0] - lower[0]) < 2 * height
 
 
-def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> LayerText:
+def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> PlacedText:
     """Make the text of words, and their boxes within the page."""
     parts: list[str] = []
     placed: list[Word] = []
@@ -178,7 +171,7 @@ def _join(words: Sequence[LayerWord], characters: str, frame: PageFrame) -> Laye
                 start = turned.pop().start
             turned.append(TurnedText(start, position, angle))
         before = word
-    return LayerText("".join(parts), tuple(placed), tuple(turned))
+    return PlacedText("".join(parts), tuple(placed), tuple(turned))
 
 
 def find_glue(characters: str, before: LayerWord, word: LayerWord) -> str:

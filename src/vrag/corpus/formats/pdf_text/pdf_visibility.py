@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.pages.ink import unit_boxes
 from vrag.corpus.pages.trust import reads_as
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.corpus.formats.pdfium import PdfiumPage
-    from vrag.types import Word
+    from vrag.corpus.pages.placed_text import PlacedText
 
 MAX_OBJECTS = 20_000
 """Objects of a page beyond which it is not looked through."""
@@ -59,14 +58,14 @@ class _PageObjects(NamedTuple):
     """Bounds of pictures, and the number of texts that are drawn before each."""
 
 
-def has_doubtful_text(page: PdfiumPage, text: str, words: Sequence[Word]) -> bool:
+def has_doubtful_text(page: PdfiumPage, layer: PlacedText) -> bool:
     """Return whether some words of a page may be in its text layer and not be drawn.
 
     They are part of a layer, lie in the place of others, or under a picture that is drawn after some text.
     """
-    if not words:
+    if not layer.words:
         return False
-    boxes = unit_boxes(words)
+    text, words, boxes = layer.text, layer.words, layer.boxes
     has_layers, pictures = _scan_objects(page)
     if has_layers or any(
         text[words[one].start : words[one].end] != text[words[other].start : words[other].end]
