@@ -68,7 +68,7 @@ def has_doubtful_text(page: PdfiumPage, layer: PlacedText) -> bool:
     text, words, boxes = layer.text, layer.words, layer.boxes
     has_layers, pictures = _scan_objects(page)
     if has_layers or any(
-        text[words[one].start : words[one].end] != text[words[other].start : words[other].end]
+        _are_two_words(text[words[one].start : words[one].end], text[words[other].start : words[other].end])
         for one, other in _overlapping_pairs(boxes)
     ):
         return True
@@ -78,6 +78,11 @@ def has_doubtful_text(page: PdfiumPage, layer: PlacedText) -> bool:
         if ((middle >= (place.x1, place.y1)) & (middle <= (place.x2, place.y2))).all(axis=1).any():
             return True
     return False
+
+
+def _are_two_words(first: str, second: str) -> bool:
+    """Return whether words in one place are not the same one; accents and rules have no letters or digits."""
+    return first != second and any(map(str.isalnum, first)) and any(map(str.isalnum, second))
 
 
 def _overlapping_pairs(boxes: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
