@@ -45,7 +45,7 @@ KAYAK = "What is the single fare for a kayak?"
 PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 WIDE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 844}
-PATIENCE = 60_000
+PATIENCE = 120_000
 """Milliseconds after which something does not come any more, on a machine that has much else to do."""
 _ALWAYS = threading.Event()
 _ALWAYS.set()

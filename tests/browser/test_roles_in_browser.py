@@ -162,6 +162,7 @@ def test_a_refused_removal_shows_what_the_user_may_do_now(roles: Roles, visit: O
     expect(page.locator("#new-collection")).to_have_count(0)
     expect(page.locator("#not-creatable")).to_contain_text("vrag tokens role manage manage")
     expect(row.locator("input")).to_be_checked()
+    page.locator("#toasts").get_by_role("button", name="Dismiss").click()  # it may cover what is below
     roles.file.set_role("manage", ASK)
     page.locator("#remove-chosen").click()
     dialog.get_by_role("button", name="Remove").click()
@@ -186,8 +187,11 @@ def test_a_role_that_changes_while_the_page_learns_of_the_last_change_is_learnt(
     expect(page.locator("#toasts")).to_contain_text("You may now ask and add documents.")
     roles.file.set_role("manage", ASK)
     page.evaluate(refuse)
+    while not waiting:
+        page.wait_for_timeout(50)
     waiting[0].continue_()
     expect(page.locator("#toasts")).to_contain_text("You may now ask.")
+    expect(page.locator("#toasts .toast")).to_have_count(1)
 
 
 def test_settings_of_administrators_go_with_the_role(roles: Roles, visit: Opener) -> None:

@@ -176,10 +176,10 @@ def test_the_match_is_the_best_of_all(scores: list[list[float]]) -> None:
 
 
 def test_a_list_without_end_is_one_span_and_takes_no_time() -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     long = json.dumps([f"{n} cats" for n in range(MAX_SPANS + 1)])
     assert scored(long, json.dumps([f"{n} cats" for n in range(100)]), listed=True)[0] == 0
     assert scored(json.dumps(["cat"] * (MAX_SPANS + 1)), "cat") == (0, 1)
     assert scored("[" * 100_000, "cat") == (0, 0)
     assert scored(json.dumps(["cat"] * MAX_SPANS), json.dumps(["dog"] * 60), listed=True) == (0, 0)
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -319,9 +319,9 @@ def test_hostile_answers_have_a_value_too(form: F, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["(" * 200_000, " " * 60_000 + "x)", "( " * 100_000, "a (" * 60_000 + ")"])
 def test_a_long_text_is_cleaned_in_moments(text: str) -> None:
-    before = time.process_time()
+    before = time.thread_time()
     clean(f"x{text}x")
-    assert time.process_time() - before < 1  # by the published expression: minutes
+    assert time.thread_time() - before < 1  # by the published expression: minutes
 
 
 TEXTS = st.text() | st.from_regex(r"[-$ ]?[0-9]{0,3}[.,]?[0-9]{0,3}[ %]?", fullmatch=True)

@@ -131,7 +131,7 @@ def test_kinds_are_those_of_the_interface() -> None:
 )
 def test_long_texts_are_read_in_time(piece: str) -> None:
     text = piece * (20_000 // len(piece)) + "!"
-    begun = time.process_time()
+    begun = time.thread_time()
     extract_claims(text)
     flatten(text, ())
-    assert time.process_time() - begun < 3
+    assert time.thread_time() - begun < 3

@@ -242,6 +242,6 @@ def test_an_answer_is_checked_quickly() -> None:
     sources = [source(TABLE.item), source(LETTER), source(passage("report.txt", 1, REPORT))]
     answer = "In 2027, Saltby handled 2,340 t and Orla 980 t. The Guillemot sails at 21:15."
     check_claims("", answer, sources)
-    begun = time.process_time()
+    begun = time.thread_time()
     check_claims("", answer, sources)
-    assert time.process_time() - begun < 0.1
+    assert time.thread_time() - begun < 0.1

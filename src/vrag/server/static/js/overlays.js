@@ -65,7 +65,7 @@ function actionButton(action, choose) {
 let stack = null;
 
 /**
- * Tells something for some seconds; a failure stays until it is closed.
+ * Tells something for some seconds; a failure stays until it is closed, or told again.
  * @param {string} text
  * @param {{kind?: "note" | "ok" | "danger", hint?: string, action?: {label: string, run: () => void}}} [how]
  */
@@ -77,12 +77,14 @@ export function toast(text, { kind = "note", hint = "", action } = {}) {
   };
   const card = h(
     "div",
-    { class: `toast ${kind}`, dataset: { kind } },
+    { class: `toast ${kind}`, dataset: { kind, text } },
     icon(kind === "danger" ? "warn" : kind === "ok" ? "check" : "dot"),
     h("div", h("p", { dir: "auto", text }), hint && h("p", { class: "soft", dir: "auto", text: hint })),
     action && h("button", { type: "button", class: "quiet", text: action.label, on: { click: () => { close(); action.run(); } } }),
     iconButton("close", "Dismiss", { on: { click: close } }),
   );
+  const same = [...stack.children].find((other) => other instanceof HTMLElement && other.dataset.text === text);
+  if (kind === "danger" && !action) same?.remove();
   stack.append(card);
   if (stack.matches(":popover-open")) stack.hidePopover();
   stack.showPopover(); // anew, so that it stands above a dialog
