@@ -19,7 +19,7 @@ from vrag.corpus.discover import Skipped, find
 from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
 from vrag.index.tables.table import literal
-from vrag.types import DocumentStatus
+from vrag.types import OF_WHOLE_DOCUMENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -314,6 +314,8 @@ class OpenDocument:
     """Reasons by ordinal of the item."""
     _unread: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     """What items show and their texts lack, by ordinal."""
+    _kinds: dict[int, ItemKind] = field(default_factory=dict[int, "ItemKind"])
+    """Kinds of the items that were made, by ordinal."""
 
     def count(self, items: int, present: int) -> None:
         """Set the number of items, now that it is opened, and how many are present already."""
@@ -331,6 +333,7 @@ class OpenDocument:
     def add_item(self, item: Item) -> None:
         """Count an item that was made."""
         self.rows += 1
+        self._kinds[item.ordinal] = item.kind
         if item.facts.unread:
             self._unread[item.ordinal] = item.facts.unread
 
@@ -341,26 +344,48 @@ class OpenDocument:
         self._failures, self._unread = {}, {}
 
     def outcome(self) -> tuple[DocumentStatus, str]:
-        """Return status and reason, now that nothing more comes."""
+        """Return status and reason, now that nothing more comes.
+
+        The reason has a line for each thing that is missing.
+        """
         missing = self.items - self.rows - len(self._failures)
-        ordinals_by_reason: dict[str, list[int]] = {}
-        unread = {ordinal: " ".join(reasons) for ordinal, reasons in self._unread.items()}
-        for ordinal, reason in sorted((self._failures | unread).items()):
-            ordinals_by_reason.setdefault(reason, []).append(ordinal)
-        parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
+        lines = self._describe_missing()
         if missing > 0 and not self._failures:
-            parts += [f"{missing} of {self.items} are missing without a reason."]
-        reason = "Nothing came of it." if self._failure is None else self._failure or " ".join(parts)
+            lines.append(f"{missing} of {self.items} are missing without a reason.")
+        reason = "Nothing came of it." if self._failure is None else self._failure or "\n".join(lines)
         if not reason:
             return DocumentStatus.READY, ""
         return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
 
+    def _describe_missing(self) -> list[str]:
+        """Return the reasons with their places: "Pages 2–4: …"; none of the whole document."""
+        ordinals_by_reason: dict[str, list[int]] = {}
+        failures = {ordinal: (reason,) for ordinal, reason in self._failures.items()}
+        for ordinal, reasons in sorted((self._unread | failures).items()):
+            for reason in reasons:
+                ordinals_by_reason.setdefault(reason, []).append(ordinal)
+        return [
+            reason
+            if self.items == 1 or reason.startswith(OF_WHOLE_DOCUMENT)
+            else f"{format_places(ordinals, self._unit_of(ordinals))}: {reason}"
+            for reason, ordinals in ordinals_by_reason.items()
+        ]
 
-def format_ranges(numbers: Sequence[int]) -> str:
-    """Format sorted numbers for people.
+    def _unit_of(self, ordinals: Sequence[int]) -> str:
+        """Return what people call these items: pages, clips or passages; parts where that is not known."""
+        made = set(self._kinds.values())
+        # Passages do not fail alone: beside them, it is a picture that failed.
+        others = next(iter(made)) if len(made) == 1 and ItemKind.PASSAGE not in made else None
+        kinds = {self._kinds.get(ordinal, others) for ordinal in ordinals}
+        kind = kinds.pop()
+        return kind.value if kind and not kinds else "part"
 
-    >>> format_ranges([3, 5, 6, 7])
-    'No. 3, 5–7'
+
+def format_places(numbers: Sequence[int], unit: str = "part") -> str:
+    """Format sorted numbers of items for people.
+
+    >>> format_places([3, 5, 6, 7], "page"), format_places([2])
+    ('Pages 3, 5–7', 'Part 2')
     """
     runs: list[list[int]] = []
     for number in numbers:
@@ -368,7 +393,8 @@ def format_ranges(numbers: Sequence[int]) -> str:
             runs[-1] = [runs[-1][0], number]
         else:
             runs.append([number])
-    return "No. " + ", ".join("–".join(map(str, run)) for run in runs)
+    name = unit.capitalize() + ("s" if len(numbers) > 1 else "")
+    return f"{name} " + ", ".join("–".join(map(str, run)) for run in runs)
 
 
 KEEP = timedelta(minutes=10)

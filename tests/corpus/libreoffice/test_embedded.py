@@ -24,7 +24,7 @@ def test_an_embedded_document_of_another_kind_is_told() -> None:
     embedded = read_embedded(io.BytesIO(data))
     assert embedded.sections == ()
     (sentence,) = embedded.unread
-    assert "(.mht) was not read" in sentence
+    assert "(.mht), which is not read" in sentence
 
 
 def test_files_without_embedded_documents_have_none() -> None:

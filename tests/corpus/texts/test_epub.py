@@ -82,7 +82,7 @@ def test_an_encrypted_chapter_is_told(tmp_path: Path) -> None:
     told = {"META-INF/encryption.xml": encryption("http://x/aes256-cbc", "OPS/text/chapter%201.xhtml")}
     items = items_of(write_book(tmp_path / "a.epub", told))
     assert [item.heading for item in items] == ["The Lamp › Gas"]
-    assert "encrypted (DRM)" in items[0].facts.unread[0]
+    assert "encrypted chapter (DRM), OPS/text/chapter 1.xhtml" in items[0].facts.unread[0]
 
 
 def test_a_book_with_drm_is_refused(tmp_path: Path) -> None:

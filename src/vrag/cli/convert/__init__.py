@@ -16,6 +16,7 @@ from vrag.cli.tables import convert_items, find_item_tables
 from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.factory.indexing import corpus_options
 from vrag.scratch import scratch_directory
+from vrag.types import OF_WHOLE_DOCUMENT
 
 if TYPE_CHECKING:
     from vrag.cli.convert.converted_document import ConvertedItem
@@ -64,8 +65,9 @@ def convert(
     for fault in faults:
         warn(fault)
     for one in converted:
+        place = f"{one.item.kind.value.capitalize()} {one.item.ordinal}: " if len(converted) > 1 else ""
         for sentence in one.item.facts.unread:
-            warn(f"No. {one.item.ordinal}: {sentence}")
+            warn(sentence if sentence.startswith(OF_WHOLE_DOCUMENT) else place + sentence)
     if format is DocumentFormat.JSON:
         text = json.dumps(document_facts(file.name, converted), ensure_ascii=False, indent=1) + "\n"
     else:

@@ -22,7 +22,9 @@ RELATIONS = "word/_rels/document.xml.rels"
 PRINTED_SUFFIXES = frozenset({".docx", ".docm", ".dotx", ".dotm"})
 HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 HEADING = "Embedded document"
-UNREAD = "A document embedded in it ({}) was not read: open it in Word, save it, and add it again."
+UNREAD = (
+    "The document embeds another one ({}), which is not read. Open it in Word, save it, and add it again."
+)
 MAX_BYTES = 16 * 2**20
 """Unpacked bytes of a list of relations, or of an embedded document."""
 
