@@ -35,7 +35,7 @@ def test_an_embedded_document_of_another_kind_is_told() -> None:
 
 def test_a_list_with_a_document_type_is_told_and_not_read() -> None:
     declared = '<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
-    for relations in (f"{declared}<a>&e;</a>", "<a>", "<a>" + " " * MAX_BYTES + "</a>"):
+    for relations in (f"{declared}<a/>", "<a>", "<a>" + " " * MAX_BYTES + "</a>"):
         embedded = read_embedded(io.BytesIO(archive({RELATIONS: relations})))
         assert embedded == EmbeddedTexts((), (UNREAD_LIST,))
 

@@ -38,7 +38,7 @@ def png() -> bytes:
     return file.getvalue()
 
 
-def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Path:
+def book_bytes(changes: Mapping[str, str | bytes | None] = {}) -> bytes:
     members: dict[str, str | bytes | None] = {
         "mimetype": "application/epub+zip",
         "META-INF/container.xml": CONTAINER,
@@ -48,10 +48,16 @@ def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Pa
         "OPS/map.png": png(),
         **changes,
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             if data is not None:
                 archive.writestr(name, data)
+    return file.getvalue()
+
+
+def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Path:
+    path.write_bytes(book_bytes(changes))
     return path
 
 
