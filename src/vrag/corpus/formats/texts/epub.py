@@ -46,7 +46,7 @@ MAX_LISTED = 20_000
 """Files that a list of contents names."""
 FONTS = "http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Ways to hide fonts, which leave the text as it is."""
-ENCRYPTED_CHAPTER = (
+UNREAD = (
     "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
 )
 DAMAGE = zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, NotImplementedError, OSError
@@ -192,7 +192,7 @@ def _read_chapters(
     unread: list[str] = []
     for name in contents.chapters:
         if name in encrypted:
-            unread.append(ENCRYPTED_CHAPTER.format(name))
+            unread.append(UNREAD.format(name))
             continue
         try:
             text = decode(archive.read(name))
