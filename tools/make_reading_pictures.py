@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 IMAGES = ROOT / "docs" / "images" / "read"
 FONTS = Path(mpl.get_data_path()) / "fonts" / "ttf"
-WIDTH, PAGE_WIDTH, MARGIN, LINE = 1240, 640, 28, 30
+WIDTH, PAGE_WIDTH, MARGIN, LINE = 1000, 510, 24, 30
 PAPER, CARD, EDGE, INK, SOFT, BOX, GONE = (
     "#f6f5f1",
     "#ffffff",
@@ -97,7 +97,7 @@ def draw(figure: Figure) -> Image.Image:
     pen = ImageDraw.Draw(canvas)
     pen.rectangle((MARGIN, MARGIN, MARGIN + page.width - 1, MARGIN + page.height - 1), outline=EDGE, width=2)
     for number, (colour, text) in enumerate(lines):
-        font = _font(17, bold=text.startswith("#"))
+        font = _font(20, bold=text.startswith("#"))
         pen.text((2 * MARGIN + PAGE_WIDTH, MARGIN + LINE * number), text.removeprefix("#"), colour, font)
     return canvas
 
@@ -114,7 +114,7 @@ def _draw_page(page: Image.Image, item: Item, figure: Figure) -> Image.Image:
         box = word.box.as_tuple()
         x0, x1 = ((side - left) / (right - left) * part.width for side in box[::2])
         y0, y1 = ((side - top) / (bottom - top) * part.height for side in box[1::2])
-        pen.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), outline=BOX, width=2)
+        pen.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), outline=BOX, width=1)
         if label := labels.get(word.start):
             pen.text((x0, y0 - 5), label, BOX, _font(12, bold=True), anchor="ls")
     return part
@@ -126,7 +126,7 @@ def _font(size: int, *, bold: bool = False) -> ImageFont.FreeTypeFont:
 
 def _wrap(colour: str, text: str) -> list[tuple[str, str]]:
     """Break a text into lines that fit beside the page."""
-    font, room = _font(17), WIDTH - PAGE_WIDTH - 3 * MARGIN
+    font, room = _font(20), WIDTH - PAGE_WIDTH - 3 * MARGIN
     lines: list[tuple[str, str]] = []
     for paragraph in text.splitlines() or [""]:
         line = ""
@@ -322,15 +322,15 @@ def page_numbers(items: Sequence[Item], _picture: Image.Image) -> list[tuple[str
     return [(SOFT, "#Text"), (INK, shown.text), (SOFT, ""), (SOFT, "#A citation says"), (INK, named)]
 
 
-TOP = (0.05, 0.03, 0.75, 0.3)
+TOP = (0.06, 0.03, 0.72, 0.3)
 FIGURES = {
     "stamped-scan": Figure(".pdf", stamped_scan, (0.05, 0.05, 0.98, 0.56), text_and_facts),
-    "sheet": Figure(".xlsx", budget, (0.05, 0.04, 0.75, 0.26), text_and_facts, marks=cell_addresses),
+    "sheet": Figure(".xlsx", budget, (0.05, 0.04, 0.55, 0.26), text_and_facts, marks=cell_addresses),
     "form": Figure(".pdf", form, TOP, text_and_facts),
     "hidden-words": Figure(".pdf", hidden_words, TOP, text_and_facts),
     "turned-table": Figure(".pdf", turned_table, (0.05, 0.03, 0.75, 0.48), text_and_table),
-    "contract": Figure(".docx", contract, (0.05, 0.05, 0.75, 0.22), text_and_facts),
-    "notes": Figure(".odp", slide, (0.0, 0.0, 1.0, 0.6), text_and_facts),
+    "contract": Figure(".docx", contract, (0.08, 0.06, 0.66, 0.2), text_and_facts),
+    "notes": Figure(".odp", slide, (0.0, 0.05, 1.0, 0.66), text_and_facts),
     "page-numbers": Figure(".pdf", numbered_pages, TOP, page_numbers, page=4),
 }
 
