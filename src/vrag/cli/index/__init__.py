@@ -138,7 +138,7 @@ def add(
 
 @app.command()
 def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = False) -> None:
-    """Show what collections contain, and which files failed and why.
+    """Show what collections contain, which files were read in part or not at all, and why.
 
     --json prints one object for one collection, and a list for several.
 
