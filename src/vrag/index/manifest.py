@@ -19,7 +19,8 @@ from vrag.corpus.discover import Skipped, find
 from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
 from vrag.index.tables.table import literal
-from vrag.types import OF_WHOLE_DOCUMENT, DocumentStatus, ItemKind
+from vrag.item_facts import describe_unread
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import SourceFile
     from vrag.index.collection import Collection
     from vrag.index.content_stamps import ContentStamps
-    from vrag.types import Document, Item
+    from vrag.types import Document, Item, ItemKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,52 +350,14 @@ class OpenDocument:
         The reason has a line for each thing that is missing.
         """
         missing = self.items - self.rows - len(self._failures)
-        lines = self._describe_missing()
+        failures = {ordinal: (reason,) for ordinal, reason in self._failures.items()}
+        lines = describe_unread(self._unread | failures, self._kinds, self.items)
         if missing > 0 and not self._failures:
             lines.append(f"{missing} of {self.items} are missing without a reason.")
         reason = "Nothing came of it." if self._failure is None else self._failure or "\n".join(lines)
         if not reason:
             return DocumentStatus.READY, ""
         return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
-
-    def _describe_missing(self) -> list[str]:
-        """Return the reasons with their places: "Pages 2–4: …"; none of the whole document."""
-        ordinals_by_reason: dict[str, list[int]] = {}
-        failures = {ordinal: (reason,) for ordinal, reason in self._failures.items()}
-        for ordinal, reasons in sorted((self._unread | failures).items()):
-            for reason in reasons:
-                ordinals_by_reason.setdefault(reason, []).append(ordinal)
-        return [
-            reason
-            if self.items == 1 or reason.startswith(OF_WHOLE_DOCUMENT)
-            else f"{format_places(ordinals, self._unit_of(ordinals))}: {reason}"
-            for reason, ordinals in ordinals_by_reason.items()
-        ]
-
-    def _unit_of(self, ordinals: Sequence[int]) -> str:
-        """Return what people call these items: pages, clips or passages; parts where that is not known."""
-        made = set(self._kinds.values())
-        # Passages do not fail alone: beside them, it is a picture that failed.
-        others = next(iter(made)) if len(made) == 1 and ItemKind.PASSAGE not in made else None
-        kinds = {self._kinds.get(ordinal, others) for ordinal in ordinals}
-        kind = kinds.pop()
-        return kind.value if kind and not kinds else "part"
-
-
-def format_places(numbers: Sequence[int], unit: str = "part") -> str:
-    """Format sorted numbers of items for people.
-
-    >>> format_places([3, 5, 6, 7], "page"), format_places([2])
-    ('Pages 3, 5–7', 'Part 2')
-    """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    name = unit.capitalize() + ("s" if len(numbers) > 1 else "")
-    return f"{name} " + ", ".join("–".join(map(str, run)) for run in runs)
 
 
 KEEP = timedelta(minutes=10)

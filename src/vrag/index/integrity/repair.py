@@ -31,7 +31,7 @@ from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksum
 from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import repair_sealed_files, undo_bit_flip
 from vrag.index.maintenance import find_stray_pictures, settle
-from vrag.index.manifest import Known, format_places
+from vrag.index.manifest import Known
 from vrag.index.schema import (
     CLIP,
     FILE_PARTS,
@@ -49,6 +49,7 @@ from vrag.index.tables.file_records import journal_path, read_records, record_pr
 from vrag.index.tables.layout import hint_path, list_files, version_of
 from vrag.index.tables.store import Directory
 from vrag.index.tables.table import Table, any_of
+from vrag.item_facts import format_places
 from vrag.types import ABSENT, LOST_PATH, Document, DocumentStatus
 
 if TYPE_CHECKING:

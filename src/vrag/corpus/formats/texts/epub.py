@@ -46,9 +46,7 @@ MAX_LISTED = 20_000
 """Files that a list of contents names."""
 FONTS = "http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Ways to hide fonts, which leave the text as it is."""
-UNREAD = (
-    "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
-)
+UNREAD = "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
 DAMAGE = zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, NotImplementedError, OSError
 """Errors of damaged, encrypted and unknown archives."""
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
