@@ -155,6 +155,10 @@ class AddressedCell:
     """The stored value of a number or a date, where it is not what is shown."""
 
 
+OF_WHOLE_DOCUMENT = "The document"
+"""Beginning of the sentences of `ItemFacts.unread` that concern more than their item."""
+
+
 @dataclass(frozen=True, slots=True)
 class ItemFacts:
     """Facts of an item besides its text and its picture. They are stored together, as JSON."""
@@ -164,7 +168,8 @@ class ItemFacts:
     hidden_text: str = ""
     """Words that the file has at this page and nobody sees on it. Neither searched nor answered from."""
     unread: tuple[str, ...] = ()
-    """Sentences that say what is seen and not in the text, and what would read it."""
+    """Sentences that say what is seen and not in the text, and what would read it. Those about the whole
+    document are facts of one of its items, and begin with `OF_WHOLE_DOCUMENT`."""
     turned: tuple[TurnedText, ...] = ()
     """Parts of the text whose lines are turned, in order."""
     worksheet: str = ""

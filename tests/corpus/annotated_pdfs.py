@@ -6,6 +6,10 @@ from corpus.pdf_files import assemble, text_at
 
 LABEL = "Policy number"
 VALUE = "/V (HM-552-9071)"
+ATTACHED_PLAN = (
+    "/Names << /EmbeddedFiles << /Names [(plan.dwg) << /Type /Filespec /F (plan.dwg) /UF (plan.dwg) >>] >> >>"
+)
+"""Entry of a catalogue with an attached file."""
 
 
 def widget(type_and_value: str, rect: str = "260 700 480 720", name: str = "a") -> str:

@@ -22,7 +22,7 @@ from vrag.corpus.formats.pyav import Timeline, decode, scan
 from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.corpus.pages.page_pass import PageReading
 from vrag.errors import CorpusError, FileTooLargeError, UnsupportedFormatError
-from vrag.types import Clip, Item, ItemFacts, ItemKind, TextSource
+from vrag.types import Clip, Item, ItemFacts, ItemKind, TextSource, TurnedText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,10 +212,11 @@ def test_without_subtitles_the_picture_is_read(tmp_path: Path, monkeypatch: pyte
     with VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions())) as video:
         item = video.item(1)
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
+    assert item.facts.turned == (TurnedText(0, 10, 90),)
 
 
 def _seen(picture: Image.Image, mode: str) -> PageReading:
-    return PageReading("seen words", (), TextSource.OCR, ItemFacts())
+    return PageReading("seen words", (), TextSource.OCR, ItemFacts(turned=(TurnedText(0, 10, 90),)))
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class TestUpkeep:
         take(target, write_faiss(tmp_path / "old", [picture(path)], vectors(1)))
         (document,) = Collection.open(target).documents()
         assert (document.status, document.items) == (DocumentStatus.PARTIAL, 2)
-        assert "No. 2: The imported index has a vector of the first item only." in document.reason
+        assert "Page 2: The imported index has a vector of the first item only." in document.reason
         assert len(stored(target)) == 1
 
 

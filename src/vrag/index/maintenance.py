@@ -167,7 +167,7 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
         documents=len({document.id for document in documents if document.status.served}),
         items=len(catalog.ids),
         without_vector=_count_without_vector(collection),
-        hidden_words=_count_hidden_words(collection),
+        hidden_words=_name_counts(count_hidden_words(collection), documents),
         bytes=collection.location.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
@@ -188,13 +188,25 @@ def _count_without_vector(collection: Collection) -> int:
     return len(collection.item_table.read(["id"], missing).data)
 
 
-def _count_hidden_words(collection: Collection) -> dict[str, int]:
-    rows = collection.item_table.read(["document_name", "facts"]).data  # of any version: without a condition
+def count_hidden_words(collection: Collection) -> dict[str, int]:
+    """Count the words that documents have and no page shows, by their ids, of those that have some."""
+    rows = collection.item_table.read(["document", "facts"]).data  # of any version: without a condition
     counts: Counter[str] = Counter()
-    for name, facts in zip(rows["document_name"], rows["facts"], strict=True):
-        if hidden := decode_facts(facts.as_py() or "").hidden_text:
-            counts[name.as_py()] += len(hidden.split())
-    return dict(sorted(counts.items()))
+    for document, facts in zip(rows["document"], rows["facts"], strict=True):
+        # Facts with cells and tables are long to parse, and few have hidden words.
+        text = facts.as_py() or ""
+        if '"hidden_text"' in text:
+            counts[document.as_py()] += len(decode_facts(text).hidden_text.split())
+    return dict(counts)
+
+
+def _name_counts(counts: dict[str, int], documents: Sequence[Document]) -> dict[str, int]:
+    """Return counts by the name of the document in place of its id, in the order of names."""
+    names = {document.id: document.name for document in reversed(documents)}
+    named: Counter[str] = Counter()
+    for id, count in counts.items():
+        named[names.get(id, id)] += count
+    return dict(sorted(named.items()))
 
 
 def _page_vectors(collection: Collection) -> PageVectors | None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import io
 
 from corpus.office_files import archive, docx
-from vrag.corpus.formats.libreoffice.embedded import read_embedded
+from vrag.corpus.formats.libreoffice.embedded import (
+    MAX_BYTES,
+    RELATIONS,
+    UNREAD_LIST,
+    EmbeddedTexts,
+    read_embedded,
+)
 
 CHUNK = '<w:altChunk r:id="r2"/>'
 
@@ -24,7 +30,14 @@ def test_an_embedded_document_of_another_kind_is_told() -> None:
     embedded = read_embedded(io.BytesIO(data))
     assert embedded.sections == ()
     (sentence,) = embedded.unread
-    assert "(.mht) was not read" in sentence
+    assert "(.mht), which is not read" in sentence
+
+
+def test_a_list_with_a_document_type_is_told_and_not_read() -> None:
+    declared = '<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
+    for relations in (f"{declared}<a/>", "<a>", "<a>" + " " * MAX_BYTES + "</a>"):
+        embedded = read_embedded(io.BytesIO(archive({RELATIONS: relations})))
+        assert embedded == EmbeddedTexts((), (UNREAD_LIST,))
 
 
 def test_files_without_embedded_documents_have_none() -> None:

@@ -38,7 +38,7 @@ def png() -> bytes:
     return file.getvalue()
 
 
-def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Path:
+def book_bytes(changes: Mapping[str, str | bytes | None] = {}) -> bytes:
     members: dict[str, str | bytes | None] = {
         "mimetype": "application/epub+zip",
         "META-INF/container.xml": CONTAINER,
@@ -48,10 +48,16 @@ def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Pa
         "OPS/map.png": png(),
         **changes,
     }
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             if data is not None:
                 archive.writestr(name, data)
+    return file.getvalue()
+
+
+def write_book(path: Path, changes: Mapping[str, str | bytes | None] = {}) -> Path:
+    path.write_bytes(book_bytes(changes))
     return path
 
 
@@ -82,7 +88,7 @@ def test_an_encrypted_chapter_is_told(tmp_path: Path) -> None:
     told = {"META-INF/encryption.xml": encryption("http://x/aes256-cbc", "OPS/text/chapter%201.xhtml")}
     items = items_of(write_book(tmp_path / "a.epub", told))
     assert [item.heading for item in items] == ["The Lamp › Gas"]
-    assert "encrypted (DRM)" in items[0].facts.unread[0]
+    assert "encrypted chapter (DRM), OPS/text/chapter 1.xhtml" in items[0].facts.unread[0]
 
 
 def test_a_book_with_drm_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from vrag.cli import options as opt
 from vrag.cli.tables import convert_items, find_item_tables
 from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.factory.indexing import corpus_options
+from vrag.item_facts import describe_unread
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def convert(
         converted = _convert(file, options)
     for fault in faults:
         warn(fault)
-    for one in converted:
-        for sentence in one.item.facts.unread:
-            warn(f"No. {one.item.ordinal}: {sentence}")
+    items = [one.item for one in converted]
+    unread = {item.ordinal: item.facts.unread for item in items}
+    for sentence in describe_unread(unread, {item.ordinal: item.kind for item in items}, len(items)):
+        warn(sentence)
     if format is DocumentFormat.JSON:
         text = json.dumps(document_facts(file.name, converted), ensure_ascii=False, indent=1) + "\n"
     else:

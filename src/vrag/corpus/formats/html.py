@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".html", ".htm", ".xhtml")
 MISSING = "It cannot be read: No such file or directory."
+NOT_BESIDE = "It is missing. Save the page with its pictures, and add it again."
 """The reason for a picture that is not there."""
 
 
@@ -64,8 +65,11 @@ def _find_contents(source: SourceFile, figures: Sequence[Figure], base: str) -> 
     """Yield the pictures of a page; failures each for itself."""
     for figure in figures:
         content = _find_content(source, figure.reference, base)
-        if content is not None and not (content == MISSING and figure.is_decorative):
-            yield FigureContent(figure, content)
+        if content != MISSING:
+            if content is not None:
+                yield FigureContent(figure, content)
+        elif not figure.is_decorative:
+            yield FigureContent(figure, NOT_BESIDE)
 
 
 def _find_content(source: SourceFile, reference: str, base: str) -> PictureContent | str | None:

@@ -103,7 +103,7 @@ READABLE = (
 )
 """Files and folders that LibreOffice may read besides programs and libraries."""
 _POLL_SECONDS = 0.1
-UNREAD = "Its speaker notes, comments and data of charts were not read: {} Save it as PDF with them."
+UNREAD = "The document's notes, comments and data of charts are not read: {} Save it as PDF with them."
 PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 

@@ -22,7 +22,10 @@ RELATIONS = "word/_rels/document.xml.rels"
 PRINTED_SUFFIXES = frozenset({".docx", ".docm", ".dotx", ".dotm"})
 HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 HEADING = "Embedded document"
-UNREAD = "A document embedded in it ({}) was not read: open it in Word, save it, and add it again."
+UNREAD = (
+    "The document embeds another one ({}), which is not read. Open it in Word, save it, and add it again."
+)
+UNREAD_LIST = "The document may embed others, which are not read. Open it in Word, save it, and add it again."
 MAX_BYTES = 16 * 2**20
 """Unpacked bytes of a list of relations, or of an embedded document."""
 
@@ -41,7 +44,11 @@ def read_embedded(file: BinaryIO) -> EmbeddedTexts:
     unread: list[str] = []
     try:
         with zipfile.ZipFile(file) as archive:
-            for name in _embedded_names(archive):
+            try:
+                names = _embedded_names(archive)
+            except CorpusError:
+                return EmbeddedTexts((), (UNREAD_LIST,))
+            for name in names:
                 try:
                     sections += _sections(archive, name)
                 except (CorpusError, OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
@@ -52,14 +59,16 @@ def read_embedded(file: BinaryIO) -> EmbeddedTexts:
 
 
 def _embedded_names(archive: zipfile.ZipFile) -> list[str]:
-    """Return the paths of embedded documents that LibreOffice does not print."""
-    if RELATIONS not in archive.NameToInfo or archive.getinfo(RELATIONS).file_size > MAX_BYTES:
+    """Return the paths of embedded documents that LibreOffice does not print.
+
+    Raises `CorpusError` if their list is damaged or too large.
+    """
+    if RELATIONS not in archive.NameToInfo:
         return []
+    if archive.getinfo(RELATIONS).file_size > MAX_BYTES:
+        raise CorpusError("It is too large.")
     with archive.open(RELATIONS) as part:
-        try:
-            relations = parse_xml(cast("BinaryIO", part))
-        except CorpusError:
-            return []
+        relations = parse_xml(cast("BinaryIO", part))
     targets = [each.get("Target", "") for each in relations if each.get("Type", "").endswith("/aFChunk")]
     names = [target[1:] if target.startswith("/") else f"word/{target}" for target in targets]
     return [name for name in names if PurePosixPath(name).suffix.lower() not in PRINTED_SUFFIXES]

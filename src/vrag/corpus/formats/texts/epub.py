@@ -46,6 +46,7 @@ MAX_LISTED = 20_000
 """Files that a list of contents names."""
 FONTS = "http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Ways to hide fonts, which leave the text as it is."""
+UNREAD = "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
 DAMAGE = zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, NotImplementedError, OSError
 """Errors of damaged, encrypted and unknown archives."""
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
@@ -189,14 +190,14 @@ def _read_chapters(
     unread: list[str] = []
     for name in contents.chapters:
         if name in encrypted:
-            unread.append(f"The chapter {name} is encrypted (DRM) and not read.")
+            unread.append(UNREAD.format(name))
             continue
         try:
             text = decode(archive.read(name))
         except FileTooLargeError:
             raise
         except CorpusError as error:
-            unread.append(f"A chapter is not read: {error}")
+            unread.append(f"The document has a chapter that is not read: {error}")
             continue
         sections, figures, _ = html_page(close_empty_elements(text))
         for section in sections:

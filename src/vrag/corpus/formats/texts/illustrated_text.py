@@ -92,7 +92,7 @@ class IllustratedText(OpenFile):
         except CorpusError as error:
             reference = figure.reference
             name = reference[:40] + "…" if len(reference) > 80 else reference
-            raise CorpusError(f"{name}: {error}") from error
+            raise CorpusError(f"The document has a picture that is not read, {name}: {error}") from error
         item = replace(item, heading=SEPARATOR.join(filter(None, figure.headings)))
         if item.text or not figure.text:
             return item
