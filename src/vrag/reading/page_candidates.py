@@ -22,6 +22,7 @@ from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
+from vrag.types import Item
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
@@ -132,6 +133,27 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
+    """Return the terms of the hidden text of items that they do not show too."""
+    terms: set[str] = set()
+    for item in items:
+        if item.facts.hidden_text:
+            terms |= _content_terms([item.facts.hidden_text]) - _content_terms([item.text])
+    return frozenset(terms)
+
+
+def asks_for_hidden(question: str, candidate: PageCandidate, hidden: frozenset[str]) -> bool:
+    """Return whether a question has words that stand in hidden text alone, and not around a candidate.
+
+    A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
+    """
+    if not hidden:
+        return False
+    caption = candidate.table.caption if candidate.table else ""
+    beside = _content_terms([candidate.reading.text, candidate.reading.context, caption])
+    return not hidden.isdisjoint(_content_terms([question]) - beside)
 
 
 def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
