@@ -125,14 +125,28 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
         return False
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
-    column = _content_terms(head.text for head in table.column_heads(cell.column))
-    named = asked & (row | column | _content_terms([table.caption, *_names_of_heads(table, cell)]))
+    title, heads = _split_title(table, cell.column)
+    column = _content_terms(heads)
+    named = asked & (row | column | _content_terms([table.caption, *title, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def _split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
+    """Return the heads of a column that stand over all columns with values, and the others.
+
+    The former are a title: they name none of the columns.
+    """
+    title: list[str] = []
+    heads: list[str] = []
+    values = table.width - table.header_columns
+    for head in table.column_heads(column):
+        (title if head.columns >= values > 1 else heads).append(head.text)
+    return (title, heads) if heads else ([], title)
 
 
 def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
@@ -173,12 +187,16 @@ def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[st
     )
 
 
+COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "comparative", "total"
+"""Triggers of questions for values that stand in no cell."""
+
+
 def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
-    """Return whether a question asks for a value to be computed; a total may be the name of a row."""
+    """Return whether a question asks for a value to be computed; a rate or a total may be named by a head."""
     analysed = analyse_question(question)
-    if analysed.has("difference", "change", "ratio", "average", "percent", "than", "comparative"):
-        return True
-    return analysed.has("total") and "total" not in heads
+    named = {token.start for token in analysed.terms if token.term in heads}
+    places = (place for name in COMPUTED for place in analysed.triggers.get(name, ()))
+    return any(place not in named for place in places)
 
 
 def _content_terms(texts: Iterable[str]) -> frozenset[str]:
