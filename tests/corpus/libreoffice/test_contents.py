@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
-
-import pytest
 
 from corpus.office_files import archive
-from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES, XmlParts
-from vrag.corpus.formats.text import passages
 from vrag.types import ItemFacts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.corpus.formats.texts.outline import Section
 
 SPACES = " ".join(f'xmlns:{prefix}="{space}"' for prefix, space in NAMES.items())
 STYLES = (
@@ -73,34 +63,17 @@ def test_notes_that_nobody_has_written_are_none() -> None:
     assert contents_of(slide(prompt.format("Click to add notes"))).sections == ()
 
 
-def chart_sections(*rows: Sequence[str], title: str = "") -> tuple[Section, ...]:
-    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
-    lines = "".join(f"<table:table-row>{''.join(map(cell.format, row))}</table:table-row>" for row in rows)
-    titled = f"<chart:title><text:p>{title}</text:p></chart:title>" if title else ""
-    chart = f"<chart:chart>{titled}<table:table>{lines}</table:table></chart:chart>"
-    frame = '<draw:frame><draw:object xlink:href="./Chart"/></draw:frame>'
-    return contents_of(f"<office:body>{frame}</office:body>", Chart=chart).sections
-
-
 def test_charts_are_read_as_tables_below_their_titles() -> None:
-    (section,) = chart_sections(("", "Ferry"), ("2025", "1350"), title="Passengers")
-    assert section.headings == ("Data of a chart",)
-    assert section.text.split() == ["Passengers", "|", "Ferry", "2025", "|", "1350"]
-
-
-@pytest.mark.parametrize("title", ["", "Tonnes of fish"])
-def test_a_point_of_a_chart_has_its_series_and_its_name_as_heads(title: str) -> None:
-    rows = ("", "2023", "2024"), ("Alta", "412", "433"), ("Bodo", "388", "371")
-    (section,) = chart_sections(*rows, title=title)
-    (passage,) = passages([section], CorpusOptions())
-    (table,) = passage.tables
-    assert (table.header_rows, table.header_columns) == (1, 1)
-    cells = {(cell.row, cell.column): passage.text[cell.start : cell.end] for cell in table.cells}
-    assert (cells[0, 2], cells[2, 0], cells[2, 2]) == ("2024", "Bodo", "371")
-
-
-def test_a_chart_without_stored_data_is_no_passage() -> None:
-    assert chart_sections(title="Passengers") == ()
+    row = "<table:table-row>{}</table:table-row>"
+    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    rows = "".join(
+        row.format("".join(map(cell.format, cells))) for cells in (("", "Ferry"), ("2025", "1350"))
+    )
+    title = "<chart:title><text:p>Passengers</text:p></chart:title>"
+    chart = f"<chart:chart>{title}<table:table>{rows}</table:table></chart:chart>"
+    frame = '<draw:frame><draw:object xlink:href="./Chart"/></draw:frame>'
+    (section,) = contents_of(f"<office:body>{frame}</office:body>", Chart=chart).sections
+    assert (section.headings, section.text) == (("Data of a chart",), "Passengers\n | Ferry\n2025 | 1350")
 
 
 def test_pictures_are_described_by_their_titles_and_descriptions() -> None:

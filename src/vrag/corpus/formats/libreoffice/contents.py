@@ -20,7 +20,7 @@ from vrag.corpus.formats.libreoffice.xml_parts import (
     xml_name,
 )
 from vrag.corpus.formats.texts.outline import Section
-from vrag.corpus.formats.texts.table_lines import CELL, LinedTable, TableDraft
+from vrag.corpus.formats.texts.table_lines import CELL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,9 +152,8 @@ def _part_sections(place: tuple[str, ...], element: Element, parts: XmlParts) ->
     for frame in find_all(element, "draw:frame"):
         if description := _description(frame):
             yield Section((*place, DESCRIPTION), description)
-        for chart in _charts(frame, parts):
-            if section := _chart_section(chart):
-                yield section._replace(headings=(*place, CHART))
+        for table in _chart_tables(frame, parts):
+            yield Section((*place, CHART), table)
 
 
 def comment_text(annotation: Element) -> str:
@@ -172,43 +171,20 @@ def _description(frame: Element) -> str:
     return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
-def _charts(frame: Element, parts: XmlParts) -> Iterator[Element]:
+def _chart_tables(frame: Element, parts: XmlParts) -> Iterator[str]:
+    """Yield the tables of the charts in a frame, below their titles."""
     for embedded in frame.findall(xml_name("draw:object")):
         name = attribute(embedded, "xlink:href").removeprefix("./")
         root = parts.root(f"{name}/content.xml") if name else None
-        if root is not None:
-            yield from find_all(root, "chart:chart")
+        for chart in find_all(root, "chart:chart") if root is not None else ():
+            titles = [shown_text(title) for title in chart.findall(xml_name("chart:title"))]
+            rows = [row for table in find_all(chart, "table:table") for row in _rows(table)]
+            if rows:
+                yield "\n".join([*filter(None, titles), *rows])
 
 
-def _chart_section(chart: Element) -> Section | None:
-    """Return the data of a chart as a table below its titles; None if none are stored."""
-    titles = [shown_text(title) for title in chart.findall(xml_name("chart:title"))]
-    rows = [row for table in find_all(chart, "table:table") for row in _rows(table)]
-    if not rows:
-        return None
-    before = "\n".join(filter(None, titles))
-    table = _lined_table(rows)
-    if table is None:
-        return Section((), "\n".join([*filter(None, titles), *map(CELL.join, rows)]))
-    start = len(before) + 2 if before else 0
-    caption = (0, len(before)) if before else None
-    text = "\n\n".join(filter(None, (before, table.text)))
-    return Section((), text, (table.moved(start)._replace(caption=caption),))
-
-
-def _lined_table(rows: Sequence[Sequence[str]]) -> LinedTable | None:
-    """Return the data of a chart as lines: names of series are heads of columns, those of points of rows."""
-    draft = TableDraft()
-    for number, row in enumerate(rows):
-        draft.begin_row(is_head=number == 0)
-        for column, text in enumerate(row):
-            draft.begin_cell(is_head=number == 0 or column == 0)
-            draft.add(text)
-    return draft.finish()
-
-
-def _rows(table: Element) -> Iterator[list[str]]:
-    """Yield the rows of a table."""
+def _rows(table: Element) -> Iterator[str]:
+    """Yield the rows of a table as lines."""
     count = 0
     for row in find_all(table, "table:table-row"):
         cells = [shown_text(cell) for cell in row]
@@ -216,4 +192,4 @@ def _rows(table: Element) -> Iterator[list[str]]:
         if count > MAX_CHART_CELLS:
             return
         if any(cells):
-            yield cells
+            yield CELL.join(cells)
