@@ -469,6 +469,18 @@ def test_restricted_workers_and_a_restricted_libreoffice_read_a_document(tmp_pat
 
 
 @pytest.mark.slow
+@installed
+def test_a_document_is_read_from_a_folder_that_other_users_may_not_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LibreOffice of root runs as another user."""
+    path = write(tmp_path / "a.odt", odt("The ferry"))
+    (tmp_path / "closed").mkdir(mode=0o700)
+    monkeypatch.chdir(tmp_path / "closed")
+    assert not reasons(convert([path]))
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux restricts processes")
 def test_libreoffice_reads_and_writes_its_own_folder_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -91,6 +91,31 @@ def test_the_name_of_the_heads_of_rows_belongs_to_what_a_question_names(
     assert ask(question, make_item(text=MARKDOWN)).is_certain == is_certain
 
 
+TITLED = """<table><tr><th colspan=4>Loans of the port authority in all years</tr>
+<tr><th>Lender<th>Signed on<th>Amount<th>Rate</tr>
+<tr><th>Nordbank<td>14 March 2019<td>12,500,000.00 kr<td>3.75%</tr>
+<tr><th>Kystfond<td>30 June 2023<td>9,440,000.00 kr<td>2.95%</tr></table>"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the rate of Kystfond?", "2.95%"),
+        ("What is the amount of the loan of Nordbank?", "12,500,000.00 kr"),
+    ],
+)
+def test_a_title_over_all_columns_is_no_part_of_their_heads(question: str, answer: str) -> None:
+    reading = ask(question, make_item(TITLED))
+    assert (reading.text, reading.is_certain) == (answer, True)
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the ratio of Kystfond and Nordbank?", "What is the total rate?"]
+)
+def test_what_no_head_is_called_is_computed(question: str) -> None:
+    assert not ask(question, make_item(TITLED)).is_certain
+
+
 def test_the_title_above_a_table_is_its_caption() -> None:
     assert find_tables(make_item(), None)[0].caption == "Tolls of the canal"
 

@@ -22,6 +22,7 @@ from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
+from vrag.types import Item
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
@@ -124,14 +125,49 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
         return False
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
-    column = _content_terms(head.text for head in table.column_heads(cell.column))
-    named = asked & (row | column | _content_terms([table.caption, *_names_of_heads(table, cell)]))
+    title, heads = _split_title(table, cell.column)
+    column = _content_terms(heads)
+    named = asked & (row | column | _content_terms([table.caption, *title, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def _split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
+    """Return the heads of a column that stand over all columns with values, and the others.
+
+    The former are a title: they name none of the columns.
+    """
+    title: list[str] = []
+    heads: list[str] = []
+    values = table.width - table.header_columns
+    for head in table.column_heads(column):
+        (title if head.columns >= values > 1 else heads).append(head.text)
+    return (title, heads) if heads else ([], title)
+
+
+def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
+    """Return the terms of the hidden text of items that they do not show too."""
+    terms: set[str] = set()
+    for item in items:
+        if item.facts.hidden_text:
+            terms |= _content_terms([item.facts.hidden_text]) - _content_terms([item.text])
+    return frozenset(terms)
+
+
+def asks_for_hidden(question: str, candidate: PageCandidate, hidden: frozenset[str]) -> bool:
+    """Return whether a question has words that stand in hidden text alone, and not around a candidate.
+
+    A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
+    """
+    if not hidden:
+        return False
+    caption = candidate.table.caption if candidate.table else ""
+    beside = _content_terms([candidate.reading.text, candidate.reading.context, caption])
+    return not hidden.isdisjoint(_content_terms([question]) - beside)
 
 
 def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
@@ -151,12 +187,16 @@ def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[st
     )
 
 
+COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "comparative", "total"
+"""Triggers of questions for values that stand in no cell."""
+
+
 def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
-    """Return whether a question asks for a value to be computed; a total may be the name of a row."""
+    """Return whether a question asks for a value to be computed; a rate or a total may be named by a head."""
     analysed = analyse_question(question)
-    if analysed.has("difference", "change", "ratio", "average", "percent", "than", "comparative"):
-        return True
-    return analysed.has("total") and "total" not in heads
+    named = {token.start for token in analysed.terms if token.term in heads}
+    places = (place for name in COMPUTED for place in analysed.triggers.get(name, ()))
+    return any(place not in named for place in places)
 
 
 def _content_terms(texts: Iterable[str]) -> frozenset[str]:

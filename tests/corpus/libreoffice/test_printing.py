@@ -168,6 +168,34 @@ def test_names_of_columns_stand_on_each_page_of_a_long_table(tmp_path: Path) -> 
     assert all("Weight" in item.text for item in items)
 
 
+DATES = MONEY.replace('numFmtId="164" applyNumberFormat', 'numFmtId="17" applyNumberFormat')
+
+
+@pytest.mark.parametrize(
+    ("head", "style", "shown"),
+    [
+        (("Harbour", 2023.0, 2024.0), 0, "2024"),
+        ((None, 45292.0, 45323.0), 1, "Feb"),
+        (("", 2023.0, "All"), 0, "All"),
+    ],
+)
+def test_years_and_dates_that_name_columns_stand_on_each_page(
+    tmp_path: Path, head: tuple[str | float | None, ...], style: int, shown: str
+) -> None:
+    rows = "".join(row_of(n, f"Quay {n}", n * 7.0, n * 9.0) for n in range(2, 150))
+    sheet = f"<sheetData>{row_of(1, *head, style=style)}{rows}</sheetData>"
+    items = items_of(tmp_path / "a.xlsx", xlsx(sheet, styles=DATES))
+    assert len(items) > 1
+    assert all(shown in item.text for item in items)
+
+
+def test_a_row_of_data_with_years_is_not_repeated(tmp_path: Path) -> None:
+    rows = "".join(row_of(n, f"Quay {n}", 1850.0 + n, 2000.0) for n in range(60, 210))
+    items = items_of(tmp_path / "a.xlsx", xlsx(f"<sheetData>{rows}</sheetData>"))
+    assert len(items) > 1
+    assert words_of(items).count("Quay 60 ") == 1
+
+
 def test_cells_on_the_pages_of_a_workbook_have_their_addresses(tmp_path: Path) -> None:
     rows = "".join(row_of(n, f"Boat {n}", n * 7.0, 5.0) for n in range(2, 150))
     old = "<sheetData>" + row_of(1, "gone") + "</sheetData>"

@@ -12,7 +12,7 @@ from vrag.corpus.ocr import OcrLine
 from vrag.corpus.pages import page_pass
 from vrag.corpus.pages.orientation import PictureReading
 from vrag.corpus.pages.page_pass import PageReading, read_page
-from vrag.corpus.pages.placed_text import PlacedText
+from vrag.corpus.pages.placed_text import PlacedText, find_slanted
 from vrag.geometry import Box
 from vrag.types import ItemFacts, TextSource, TurnedText, Word
 
@@ -66,6 +66,10 @@ class Page:
             found.append((position, position + len(word), self._draw.textbbox((x, top), word, self._font)))
             position += len(word) + 1
         return found
+
+    def draw_line(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Draw a line between two places in fractions of the page."""
+        self._draw.line([(x * WIDTH, y * HEIGHT) for x, y in (start, end)], "grey", 3)
 
     def read(self, monkeypatch: pytest.MonkeyPatch, mode: OcrMode = "auto") -> PageReading:
         def read_part(pixels: np.ndarray, origin: tuple[int, int]) -> list[PictureReading]:
@@ -159,3 +163,87 @@ def test_hidden_words_leave_the_other_positions_right(monkeypatch: pytest.Monkey
     assert reading.facts.hidden_text == "secret"
     assert reading.facts.turned == turned
     assert reading.words == words
+
+
+def add_stamp(page: Page, text: str, box: tuple[float, float, float, float]) -> None:
+    """Put a slanted line into the layer, before the others; a box for each word, drawn along its diagonal."""
+    x1, y1, x2, y2 = box
+    words: list[Word] = []
+    start = 0
+    count = len(text.split())
+    step = ((x2 - x1) / count, (y2 - y1) / count)
+    for number, word in enumerate(text.split()):
+        left, bottom = x1 + number * step[0], y2 - number * step[1]
+        words.append(Word(start, start + len(word), Box.unit(left, bottom - step[1], left + step[0], bottom)))
+        page.draw_line((left, bottom), (left + step[0], bottom - step[1]))
+        start += len(word) + 1
+    moved = [Word(word.start + start, word.end + start, word.box) for word in page.layer.words]
+    page.layer = PlacedText("\n".join(filter(None, (text, page.layer.text))), (*words, *moved))
+
+
+LETTER = [(f"Line {number} of the scanned letter", 50, 200 + 40 * number) for number in range(12)]
+
+
+def test_a_stamp_across_a_scan_covers_none_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page([], LETTER)
+    add_stamp(page, "CERTIFIED COPY", (0.0, 0.1, 0.6, 0.9))
+    page.lines.append(OcrLine("CERTIF", (300, 350, 340, 390), ((300, 350, 340, 390),) * 6, 0.9))
+    reading = page.read(monkeypatch)
+    assert reading.text.split("\n") == [*(text for text, *_ in LETTER), "CERTIFIED COPY"]
+
+
+def test_a_mark_across_a_typed_page_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(LETTER, [])
+    add_stamp(page, "DRAFT", (0.0, 0.1, 0.6, 0.9))
+    page.lines = [OcrLine("never read", (0, 0, 1, 1), (), 1.0)]
+    reading = page.read(monkeypatch)
+    assert (reading.text, reading.words) == (page.layer.text, page.layer.words)
+
+
+@pytest.mark.parametrize(
+    ("text", "box", "is_slanted"),
+    [
+        ("CERTIFIED", (0.1, 0.1, 0.5, 0.5), True),
+        ("COPY", (0.1, 0.2, 0.4, 0.45), True),
+        ("CERTIFIED", (0.1, 0.1, 0.9, 0.2), False),
+        ("2026", (0.1, 0.1, 0.3, 0.2), False),
+        ("UP", (0.1, 0.1, 0.15, 0.2), False),
+        ("certified", (0.1, 0.1, 0.12, 0.12), False),
+    ],
+)
+def test_slanted_words_are_large_and_their_boxes_short_for_their_letters(
+    text: str, box: tuple[float, float, float, float], is_slanted: bool
+) -> None:
+    page = PlacedText(f"{text}\nlevel", (Word(0, len(text), Box.unit(*box)), word_at(len(text) + 1)))
+    assert find_slanted(page, (1000, 1000)).tolist() == [is_slanted, False]
+
+
+def word_at(start: int) -> Word:
+    return Word(start, start + 5, Box.unit(0.1, 0.8, 0.2, 0.82))
+
+
+def test_columns_of_a_table_in_a_picture_are_read_by_rows_however_far_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = [
+        ("Sluice", "North lock", "Mill lock"),
+        ("Opened", "1931", "1954"),
+        ("Width", "8.5 m", "11.2 m"),
+    ]
+    table = [
+        (text, 60 + 300 * column, 300 + 40 * row)
+        for column, texts in enumerate(columns)
+        for row, text in enumerate(texts)
+    ]
+    reading = Page([*TYPED, AFTER], table).read(monkeypatch)
+    assert reading.text.split("\n")[2:-1] == [" ".join(row) for row in zip(*columns, strict=True)]
+
+
+def test_columns_of_running_text_in_a_picture_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = (
+        [(f"{side} line {number} of the tale", at, 300 + 40 * number) for number in range(2)]
+        for side, at in (("First", 50), ("Second", 560))
+    )
+    more = ("Drawn in the office of the harbour", 50, 800)
+    reading = Page([*TYPED, AFTER, more], [*left, *right]).read(monkeypatch)
+    assert reading.text.split("\n")[2:-2] == [text for text, *_ in [*left, *right]]

@@ -248,7 +248,7 @@ def find_soffice() -> str:
     """
     for name in PROGRAMS:
         if path := shutil.which(name):
-            return path
+            return os.path.abspath(path)  # noqa: PTH100 - a link stays one: by it, some installations know their place
     for place in PLACES:
         for path in sorted(glob.glob(place), reverse=True):  # noqa: PTH207 - pathlib takes no absolute pattern
             if os.access(path, os.X_OK):

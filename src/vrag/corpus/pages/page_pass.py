@@ -11,9 +11,10 @@ from vrag.corpus.ocr import has_lines
 from vrag.corpus.pages.coverage import WHOLE, find_unexplained, is_plain
 from vrag.corpus.pages.ink import InkMap, to_bounds
 from vrag.corpus.pages.orientation import read_directions
-from vrag.corpus.pages.placed_text import PlacedText, unit_boxes
+from vrag.corpus.pages.placed_text import PlacedText, find_slanted, unit_boxes
 from vrag.corpus.pages.segments import (
     insert_rows,
+    join_columns,
     join_rows,
     merge_rows,
     remove_words,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
-    from vrag.corpus.pages.segments import TextSegment
+    from vrag.corpus.pages.segments import Rows, TextSegment
     from vrag.types import OcrMode, Word
 
 NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
@@ -73,25 +74,29 @@ def read_page(
     if mode == "always":
         found = _read_regions(pixels, [WHOLE])
         if found:
-            return _to_reading(_join_all(found, []), TextSource.OCR, facts)
+            return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
     layer, hidden = _take_hidden(ink, layer, is_drawn)
     if hidden:
         facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
     if mode == "auto" and contradicts(pixels, layer):
         layer = PlacedText()
-    regions = find_unexplained(ink, layer.boxes) if layer.words or mode == "never" else [WHOLE]
+    is_slanted = find_slanted(layer, ink.size)
+    level = remove_words(layer, ~is_slanted)
+    regions = find_unexplained(ink, level.boxes) if level.words or mode == "never" else [WHOLE]
     if not regions or mode == "always":
         return _to_reading(layer, TextSource.LAYER, facts)
     if mode == "never":
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
-    lines = split_lines(layer)
+    lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
-    found = [kept for part in _read_regions(pixels, regions) if (kept := _new_lines(part, layer.boxes))]
+    parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
+    found = [kept for part in parts if (kept := _new_lines(part, level.boxes))]
     if not found:
         return _to_reading(layer, TextSource.LAYER, facts)
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
-    page = _join_all(found, lines) if read > said else _insert_all(found, lines)
+    rows = _join_all(found, lines) if read > said else _insert_all(found, lines)
+    page = join_rows([*rows, *([line] for line in split_lines(slanted))])
     return _to_reading(page, TextSource.OCR if read > said else TextSource.LAYER, facts)
 
 
@@ -111,10 +116,6 @@ def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]
 
 def _span(word: Word) -> tuple[int, int]:
     return word.start, word.end
-
-
-Rows = list[list["TextSegment"]]
-"""Lines of a part of a page: rows from top to bottom."""
 
 
 def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
@@ -147,6 +148,14 @@ def _to_rgb(pixels: Pixels) -> Pixels:
     return np.ascontiguousarray(pixels[:, :, :3])
 
 
+def _without_stamp(part: Rows, stamp: str) -> Rows:
+    """Return the lines of OCR but those that are pieces of a slanted text of the layer."""
+    if not stamp:
+        return part
+    rows = [[line for line in row if not all(word in stamp for word in line.text.split())] for row in part]
+    return list(filter(None, rows))
+
+
 def _new_lines(part: Rows, boxes: NDArray[np.float64]) -> Rows:
     """Return the lines of OCR without words of the layer; none if too little is left."""
     if len(boxes):
@@ -172,26 +181,26 @@ def _count_letters(rows: Sequence[Sequence[TextSegment]]) -> int:
     return sum(sum(map(str.isalnum, line.text)) for row in rows for line in row)
 
 
-def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PlacedText:
+def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
     """Join what OCR read and the lines of a layer by where they stand."""
     if not lines:
-        return join_rows(row for part in found for row in part)
+        return [row for part in found for row in part]
     upright = [line for part in found for row in part for line in row if not line.angle]
     turned = [[line] for part in found for row in part for line in row if line.angle]
-    return join_rows([*merge_rows([*upright, *lines]), *turned])
+    return [*merge_rows([*upright, *lines]), *turned]
 
 
-def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> PlacedText:
+def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
     """Put what OCR read among the lines of a layer, whose order stays."""
     placed: list[list[Rows]] = [[] for _ in range(len(lines) + 1)]
     for part in found:
         placed[insert_rows(lines, part)].append(part)
     rows: Rows = []
     for index, parts in enumerate(placed):
-        rows += [row for part in parts for row in part]
+        rows += [row for part in join_columns(parts) for row in part]
         if index < len(lines):
             rows.append([lines[index]])
-    return join_rows(rows)
+    return rows
 
 
 def _to_reading(page: PlacedText, origin: TextSource, facts: ItemFacts) -> PageReading:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.orientation import PictureReading
 
 
+MAX_CELL_WORDS = 4
+"""Words of a line of a table's column, on average."""
+MIN_BESIDE = 0.7
+"""Share of the lines of the shorter one of two columns that stand beside lines of the other."""
+
+
 class TextSegment(NamedTuple):
     """A line of text."""
 
@@ -31,6 +37,10 @@ class TextSegment(NamedTuple):
     """The part of the page that its words take, in fractions of it."""
     angle: int
     """Degrees clockwise by which it is turned."""
+
+
+Rows = list[list[TextSegment]]
+"""Lines of a part of a page: rows from top to bottom."""
 
 
 def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
@@ -123,7 +133,7 @@ def _enclose(words: Sequence[Word]) -> Bounds:
     )
 
 
-def merge_rows(segments: Sequence[TextSegment]) -> list[list[TextSegment]]:
+def merge_rows(segments: Sequence[TextSegment]) -> Rows:
     """Order lines by where they stand: rows from top to bottom, each from left to right."""
     return [[segments[index] for index in row] for row in rows([segment.bounds for segment in segments])]
 
@@ -163,6 +173,45 @@ def insert_rows(layer: Sequence[TextSegment], region: Sequence[Sequence[TextSegm
         if candidates:
             return candidates[0]
     return 0
+
+
+def join_columns(parts: Sequence[Rows]) -> list[Rows]:
+    """Join parts of a page that are the columns of one table: the lines of each stand beside others.
+
+    The rows of a table whose columns are far apart are read across. Columns of running text, whose lines have
+    more words, stay apart.
+    """
+    joined: list[Rows] = []
+    for part in sorted(parts, key=lambda part: _union_of(part)[1]):
+        beside = next((other for other in joined if _are_columns(other, part)), None)
+        if beside is None:
+            joined.append(list(part))
+        else:
+            beside[:] = merge_rows([line for row in (*beside, *part) for line in row])
+    return joined
+
+
+def _are_columns(first: Rows, second: Rows) -> bool:
+    """Return whether two parts have short, upright lines, and most of those of one beside the other's."""
+    lines, others = ([line for row in part for line in row] for part in (first, second))
+    words = sum(len(line.words) for line in (*lines, *others))
+    if words > MAX_CELL_WORDS * (len(lines) + len(others)) or any(line.angle for line in (*lines, *others)):
+        return False
+    if any(_overlap(line.bounds, other.bounds) for line in lines for other in others):
+        return False
+    fewer, more = sorted((first, second), key=len)
+    middles = [_middle(row[0].bounds) for row in fewer]
+    beside = [any(row[0].bounds[1] < middle < row[0].bounds[3] for row in more) for middle in middles]
+    return len(fewer) > 1 and sum(beside) >= MIN_BESIDE * len(fewer)
+
+
+def _overlap(first: Bounds, second: Bounds) -> bool:
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    return across > 0 and min(first[3], second[3]) > max(first[1], second[1])
+
+
+def _union_of(part: Rows) -> Bounds:
+    return _union([line.bounds for row in part for line in row])
 
 
 def _union(bounds: Sequence[Bounds]) -> Bounds:

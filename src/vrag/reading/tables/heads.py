@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vrag.geometry import Box
 from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.tables.text_kinds import count_words, is_number, is_range, is_year
+from vrag.reading.tables.text_kinds import count_words, is_date, is_number, is_range, is_year
 from vrag.reading.tables.text_pieces import join_words, make_piece
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _holds_figures(text: str) -> bool:
 
 
 def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) -> int:
-    """Return the number of columns at the left that hold heads of rows: words beside figures."""
+    """Return the number of columns at the left that hold heads of rows: words beside figures or dates."""
     count = 0
     for column in range(min(width - 1, 3)):
         texts = [
@@ -164,7 +164,7 @@ def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) ->
 
 def _has_figures(cells: Sequence[Cell], header_rows: int, column: int) -> bool:
     texts = [cell.text for cell in cells if cell.column == column and cell.row >= header_rows and cell.text]
-    return sum(map(is_number, texts)) > 0.3 * len(texts)
+    return sum(is_number(text) or is_date(text) for text in texts) > 0.3 * len(texts)
 
 
 def find_sections(cells: Sequence[Cell], header_rows: int, width: int) -> frozenset[int]:

@@ -138,7 +138,7 @@ Sub PrepareSheet(document, sheet)
   FitPaper style, area.Size.Width
   sheet.removeAllManualPageBreaks()
   sheet.setPrintAreas(Array(used))
-  RepeatHead sheet, used, values
+  RepeatHead document, sheet, used, values
 End Sub
 
 Function UsedRange(sheet)
@@ -334,7 +334,7 @@ Sub FitPaper(style, width)
   style.Size = paper
 End Sub
 
-Sub RepeatHead(sheet, used, values)
+Sub RepeatHead(document, sheet, used, values)
   ' The row with the names of the columns stands on each page of a sheet that is one table.
   Dim head As New com.sun.star.table.CellRangeAddress
   Dim row, headRow
@@ -345,7 +345,7 @@ Sub RepeatHead(sheet, used, values)
       If CountFilled(values(row)) = 0 Then Exit Sub
     ElseIf row > 9 Then
       Exit Sub
-    ElseIf IsHead(values(row)) Then
+    ElseIf IsHead(document, sheet, used, values, row) Then
       headRow = row
     End If
   Next row
@@ -359,16 +359,42 @@ Sub RepeatHead(sheet, used, values)
   sheet.setPrintTitleRows(True)
 End Sub
 
-Function IsHead(cells)
-  ' Names alone, of most columns and of two at least.
-  Dim n, count
+Function IsHead(document, sheet, used, values, row)
+  ' Names, years and dates alone, of most columns and of two at least.
+  Dim cells, n, count
+  cells = values(row)
   count = 0
   For n = 0 To UBound(cells)
     If VarType(cells(n)) <> 8 Then
-      IsHead = False
-      Exit Function
+      If Not IsPeriodAboveOthers(document, sheet, used, values, row, n) Then
+        IsHead = False
+        Exit Function
+      End If
+      count = count + 1
+    ElseIf cells(n) <> "" Then
+      count = count + 1
     End If
-    If cells(n) <> "" Then count = count + 1
   Next n
   IsHead = count >= 2 And count * 10 >= (UBound(cells) + 1) * 6
+End Function
+
+Function IsPeriodAboveOthers(document, sheet, used, values, row, n)
+  ' A year or a date behind the first column, below which stands something else.
+  IsPeriodAboveOthers = False
+  If n = 0 Or row = UBound(values) Then Exit Function
+  If Not IsPeriod(document, sheet, used, values, row, n) Then Exit Function
+  IsPeriodAboveOthers = Not IsPeriod(document, sheet, used, values, row + 1, n)
+End Function
+
+Function IsPeriod(document, sheet, used, values, row, n)
+  Dim cell, value
+  IsPeriod = False
+  value = values(row)(n)
+  If VarType(value) = 8 Then Exit Function
+  cell = sheet.getCellByPosition(used.StartColumn + n, used.StartRow + row)
+  If (document.NumberFormats.getByKey(cell.NumberFormat).Type And 2) <> 0 Then   ' DATE, of com.sun.star.util.NumberFormat
+    IsPeriod = True
+  Else
+    IsPeriod = value = Int(value) And value >= 1900 And value <= 2100
+  End If
 End Function

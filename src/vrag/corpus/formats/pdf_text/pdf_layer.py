@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
+from vrag.corpus.formats.pdf_text.column_order import HYPHENS, order_columns
 from vrag.corpus.formats.pdf_text.drawn_twice import leave_out_doubles
 from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
 from vrag.corpus.formats.pdf_text.raised_words import (
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.pdfium import Layer, PageFrame, PdfiumPage, Sides
 
-HYPHENS = frozenset("\x02\ufffe\xad")
-"""Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
 NON_JOINER = "\u200c"
 """Stands within Persian words, and is typed with them."""
 INVISIBLE = SKIPPED + NON_JOINER + "\u200b\u200d\u2060\ufeff"
@@ -58,6 +57,8 @@ def read_layer(page: PdfiumPage) -> PlacedText:
         words = join_spaced_letters(words)
     if any((word.turn + frame.turn) % 4 for word in words):
         words = _in_reading_order(words, frame.turn)
+    elif words:
+        words = order_columns(words, characters)
     return _join(words, characters, frame)
 
 

@@ -26,6 +26,10 @@ _EVERY_SCREEN = re.compile(
     r"@media\s+(?:all|screen)(?:\s*,\s*(?:all|screen|print))*\s*|@layer\b.*", re.DOTALL
 )
 _DECLARATION = re.compile(r"(?:^|;)\s*(?P<name>[\w-]+)\s*:\s*(?P<value>[^;]*)")
+_FAR_AWAY = re.compile(r"-\d{4,}(?:\.\d+)?px|-\d{3,}(?:\.\d+)?r?em")
+"""Where texts lie that are left or above of any screen."""
+_NO_AREA = re.compile(r"rect\(\s*([01])(?:px)?(?:[\s,]+\1(?:px)?){3}\s*\)|inset\(\s*(?:50|100)%\s*\)")
+"""Values that cut off all of an element."""
 
 
 class StyleRule(NamedTuple):
@@ -39,7 +43,7 @@ class StyleRule(NamedTuple):
     id: str
     classes: frozenset[str]
     name: str
-    """The property: `display`, `visibility` or `text-decoration`."""
+    """The property: `display`, `visibility`, `text-decoration`, `clip`, or `place` for those that move it."""
     hides: bool
     """True if its value hides the text or strikes it through."""
 
@@ -139,5 +143,9 @@ def _declarations(body: str) -> Iterator[tuple[str, bool, bool]]:
                 yield "visibility", words[0] in {"hidden", "collapse"}, is_important
             case "text-decoration" | "text-decoration-line":
                 yield "text-decoration", "line-through" in words, is_important
+            case "left" | "top" | "text-indent" if _FAR_AWAY.fullmatch(words[0]):
+                yield "place", True, is_important
+            case "clip" | "clip-path" if _NO_AREA.fullmatch(value.removesuffix("!important").strip()):
+                yield "clip", True, is_important
             case _:
                 pass
