@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.ruling_lines import RulingLine
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_HEADER_ROWS = 6
@@ -372,7 +372,13 @@ def _centred_columns(piece: Piece, columns: Sequence[tuple[float, float]]) -> ra
 
 def has_figures_first(page: PageText, grid: Grid) -> bool:
     """Return whether the first row of a table holds figures rather than heads."""
-    return is_data_row([(cell, _text(page, cell)) for cell in grid.cells], 0)
+    return find_first_figures(page, grid) == 0
+
+
+def find_first_figures(page: PageText, grid: Grid) -> int | None:
+    """Return the first row of a table that holds figures; None if no row does."""
+    texts = [(cell, _text(page, cell)) for cell in grid.cells]
+    return next((row for row in range(grid.height) if is_data_row(texts, row)), None)
 
 
 def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:

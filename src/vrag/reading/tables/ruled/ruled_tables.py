@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.captions import NUMBERED_TITLE
+from vrag.reading.tables.captions import NUMBERED_TITLE, TABLE_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
-from vrag.reading.tables.ruling_lines import RulingLines
+from vrag.reading.tables.ruled.ruling_lines import RulingLines
 from vrag.reading.tables.text_kinds import begins_with_number, is_number, is_year
 from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.reading.tables.ruling_lines import RulingLine
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_RULES = 1500
@@ -312,7 +312,7 @@ def _divides_prose(
     prose: set[int],
     statements: set[int],
 ) -> bool:
-    """Return whether running text or a whole sentence stands between two rules, or hardly anything."""
+    """Return whether a title, running text or a sentence stands between two rules, or hardly anything."""
     between = [
         piece
         for row in rows
@@ -320,6 +320,8 @@ def _divides_prose(
         for piece in row
         if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
     ]
+    if any(TABLE_TITLE.match(piece.text) for piece in between):
+        return True
     sentence = max((piece.middle for piece in between if id(piece) in statements), default=None)
     if sentence is not None and any(piece.middle > sentence and id(piece) not in prose for piece in between):
         return True  # a sentence below a table, its source, divides nothing
