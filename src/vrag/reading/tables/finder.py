@@ -17,9 +17,10 @@ from vrag.reading.tables.ruled.ruled_tables import (
     has_hidden_cells,
     ruled_areas,
 )
-from vrag.reading.tables.ruled.ruling_lines import RulingLines, find_rules
+from vrag.reading.tables.ruled.ruling_lines import RulingLine, RulingLines, find_rules
 from vrag.reading.tables.ruled.title_rows import without_title_and_notes
-from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
+from vrag.reading.tables.text_pieces import MAX_WORDS, find_running_text, read_words, split_pieces
+from vrag.reading.tables.typed_text import is_typed_rule
 from vrag.reading.text_tables import read_text_tables
 from vrag.reading.views.raised_marks import leave_out_marks
 from vrag.reading.views.turned_text import list_views
@@ -93,6 +94,7 @@ def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTab
     if picture is not None:
         shortest = min(max(1.2 * page.line_height, 0.008 * page.height), 0.03 * page.height)
         rules = find_rules(picture, page.width, page.height, page.boxes, shortest, page.slope)
+    rules = RulingLines(tuple(sorted((*rules.horizontal, *find_typed_rules(item, page)))), rules.vertical)
     grids = [grid for grid in _find_grids(page, rules) if grid.cells]
     if not grids:
         return ()
@@ -107,6 +109,17 @@ def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTab
         for grid, caption in zip(grids, captions, strict=True)
         if _is_supported(page, grid, caption, ground)
     )
+
+
+def find_typed_rules(item: Item, page: PageText) -> list[RulingLine]:
+    """Return the rules of dashes or underscores that are typed among the words, set straight."""
+    found: list[RulingLine] = []
+    for word in item.words[:MAX_WORDS]:
+        if is_typed_rule(item.text[word.start : word.end]):
+            x1, y1, x2, y2 = word.box.as_tuple()
+            middle = page.height * (y1 + y2) / 2 - page.slope * page.width * (x1 + x2) / 2
+            found.append(RulingLine(middle, x1 * page.width, x2 * page.width))
+    return found
 
 
 def _is_head(page: PageText, grid: Grid, below: Grid | None) -> bool:

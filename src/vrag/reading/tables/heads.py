@@ -12,6 +12,7 @@ from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.tables.text_kinds import count_words, is_number, is_range, is_year
 from vrag.reading.tables.text_pieces import join_words, make_piece
+from vrag.reading.tables.typed_text import without_leader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
             column=cell.column,
             rows=cell.rows,
             columns=cell.columns,
-            text=without_marks(_text(page, cell)),
+            text=without_marks(without_leader(_text(page, cell))),
             box=_box_of(page, cell.words),
         )
         for cell in grid.cells

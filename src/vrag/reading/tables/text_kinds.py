@@ -22,7 +22,6 @@ _RANGE = re.compile(rf"{_MONEY}{_FIGURE}{_UNIT}\s?[-–—]\s?{_MONEY}{_FIGURE}\
 _MARKER = re.compile(
     r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
 )
-_LEADERS = re.compile(r"(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,}")
 _CODE = re.compile(
     r"^[•‣▪◦●○■□➢➤▸►–]\s?\w|^>>>|^\.\.\.$|\w\(\w*[=(\[)]|^[\])}]+,?$|\w+_\w+|^(?:import|from|def|class|return)\s\w|"
     r"\w\[\w+|[\[{(]\s?['\"]|[a-z]\.[a-z]+\.[a-z]|^#\s|=\s?\w+\(|[;{}]$"
@@ -83,11 +82,6 @@ def is_code(text: str) -> bool:
     [True, True, True, False, False]
     """
     return _CODE.search(text) is not None
-
-
-def has_leaders(text: str) -> bool:
-    """Return whether a text has a row of dots, as contents pages have."""
-    return _LEADERS.search(text) is not None
 
 
 def count_words(text: str) -> int:
