@@ -101,3 +101,33 @@ def test_a_line_on_the_centre_of_the_values_is_a_section_over_them() -> None:
         ("Change in %", 1, 4),
     ]
     assert table.sections == {cell.row for cell in sections}
+
+
+def write_blocks(page: DrawnPage, heads: tuple[str, str]) -> None:
+    for left in (100, 340, 580):
+        page.write(left, 200, heads[0])
+        page.write(left + 180, 200, heads[1], end=True)
+        for row in range(5):
+            page.write(left, 230 + 30 * row, f"Age {left // 10 + row}")
+            page.write(left + 180, 230 + 30 * row, f"{left + 7 * row}", end=True)
+
+
+def test_blocks_of_columns_with_the_same_heads_are_tables_side_by_side() -> None:
+    page = DrawnPage()
+    write_blocks(page, ("Group", "Members"))
+
+    tables = find_tables(page.item(), page.picture)
+
+    assert [(table.width, table.height) for table in tables] == [(2, 6)] * 3
+    assert [table.row_heads(1)[0].text for table in tables] == ["Age 10", "Age 34", "Age 58"]
+
+
+def test_columns_of_years_that_repeat_are_one_table() -> None:
+    page = DrawnPage()
+    write_body(page, 280)
+    for column, x in enumerate(RIGHT):
+        page.write(x, 250, ("2021", "2022")[column % 2], end=True)
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert table.width == 5

@@ -9,6 +9,7 @@ from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_piece
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
 from vrag.reading.tables.grid import Area
+from vrag.reading.tables.head_block import divide_repeated_heads
 from vrag.reading.tables.heads import add_head_rows, find_first_figures, has_heads, is_head_of, make_table
 from vrag.reading.tables.ruled.ruled_tables import (
     build_grid,
@@ -101,6 +102,7 @@ def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTab
     below = [*grids[1:], None]
     grids = [grid for grid, next_one in zip(grids, below, strict=True) if not _is_head(page, grid, next_one)]
     grids = [add_head_rows(page, grid, _free_rows(page, grids), rules.horizontal) for grid in grids]
+    grids = [part for grid in grids for part in divide_repeated_heads(page, grid)]
     rows = _free_rows(page, grids)
     captions = [find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids]
     ground = None if picture is None else PageGround(picture, page)

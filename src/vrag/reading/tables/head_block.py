@@ -6,19 +6,21 @@ all rows up to the top: the name of a single column stands beside the heads over
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from vrag.reading.tables.grid import GridCell
+from vrag.reading.tables.grid import GridCell, without_empty_places
 from vrag.reading.tables.rows import TableLine
-from vrag.reading.tables.text_kinds import is_number
+from vrag.reading.tables.text_kinds import is_number, is_year
+from vrag.reading.tables.text_pieces import join_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.columns import ColumnExtent
+    from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.ruled.ruling_lines import RulingLine
-    from vrag.reading.tables.text_pieces import Piece
+    from vrag.reading.tables.text_pieces import PageText, Piece
 
 MIN_SECTION_COLUMNS = 4
 """Columns of a table in which a centred line stands over all columns of values."""
@@ -187,3 +189,52 @@ def _share(a: range, b: range) -> bool:
 def _cell(head: _Head, row: int, rows: int) -> GridCell:
     words = tuple(index for line in head.lines for index in line.words)
     return GridCell(row=row, column=head.columns.start, rows=rows, columns=len(head.columns), words=words)
+
+
+def divide_repeated_heads(page: PageText, grid: Grid) -> list[Grid]:
+    """Return the tables that stand side by side or below each other in a grid, each with the same heads.
+
+    Args:
+        page: The words of the page.
+        grid: The grid.
+    """
+    texts = {
+        (cell.row, cell.column): join_words(page.item, [page.numbers[index] for index in cell.words])
+        for cell in grid.cells
+    }
+    heads = [texts.get((0, column), "") for column in range(grid.width)]
+    for width in range(2, grid.width // 2 + 1):
+        blocks = [range(first, first + width) for first in range(0, grid.width, width)]
+        if grid.width % width == 0 and _repeats(heads, width) and _is_divided(grid, blocks):
+            return [_take_columns(page, grid, block) for block in blocks]
+    return [grid]
+
+
+def _repeats(heads: Sequence[str], width: int) -> bool:
+    """Return whether the same different names stand over each block of columns, the first one no number."""
+    names = heads[:width]
+    return (
+        all(names)
+        and len(set(names)) == width
+        and not is_number(names[0])
+        and not is_year(names[0])
+        and list(heads) == list(names) * (len(heads) // width)
+    )
+
+
+def _is_divided(grid: Grid, blocks: Sequence[range]) -> bool:
+    """Return whether no cell stands in two blocks, and each has words below its heads."""
+    columns = [range(cell.column, cell.column + cell.columns) for cell in grid.cells]
+    inside = all(any(set(place) <= set(block) for block in blocks) for place in columns)
+    return inside and all(
+        sum(cell.row > 0 and cell.column in block for cell in grid.cells) >= len(block) for block in blocks
+    )
+
+
+def _take_columns(page: PageText, grid: Grid, block: range) -> Grid:
+    cells = tuple(
+        replace(cell, column=cell.column - block.start) for cell in grid.cells if cell.column in block
+    )
+    boxes = page.straight[[index for cell in cells for index in cell.words]]
+    area = grid.area._replace(x1=float(boxes[:, 0].min()), x2=float(boxes[:, 2].max()))
+    return without_empty_places(replace(grid, cells=cells, area=area))
