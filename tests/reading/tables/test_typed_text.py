@@ -25,8 +25,9 @@ def type_line(page: DrawnPage, y: float, line: str, left: float = 80) -> None:
             page.text += part
             x = left + PITCH * column
             right = x + PITCH * len(part) - 3
-            height = 2 if set(part) <= {"-", "."} else LINE
-            box = Box.unit(x / WIDTH, (y + LINE - height) / HEIGHT, right / WIDTH, (y + LINE) / HEIGHT)
+            low = y + (LINE / 2 if part[0] == "-" else LINE)
+            high = low - (2 if part[0] in "-." else LINE)
+            box = Box.unit(x / WIDTH, high / HEIGHT, right / WIDTH, low / HEIGHT)
             page.words.append(Word(start, start + len(part), box))
             page.text += " "
         column += len(part) + 1
@@ -130,3 +131,25 @@ def test_proportional_text_is_not_typed() -> None:
         page.words.append(Word(start, start + len(word), box))
 
     assert not read_words(page.item()).monospaced
+
+
+def test_figures_under_figures_are_a_table_whose_corner_names_them_and_repeated_heads_begin_another() -> None:
+    page = DrawnPage()
+    lines = ["Sampling of northern vessels during winter months and spring tides of harbours", ""]
+    for first in (1.0, 2.0):
+        lines += ["Share        " + "   ".join(f"{first + step / 10:.1f}" for step in range(4)), "-" * 40]
+        lines += [
+            f"0.{9 - row}5         " + "   ".join(f"{100 * row + 131 + n}" for n in range(4))
+            for row in range(5)
+        ]
+        lines.append("")
+    for number, line in enumerate(lines):
+        type_line(page, 100 + 26 * number, line)
+
+    tables = find_tables(page.item(), page.picture)
+
+    assert [texts(table)[0] for table in tables] == [
+        ["Share", "1.0", "1.1", "1.2", "1.3"],
+        ["Share", "2.0", "2.1", "2.2", "2.3"],
+    ]
+    assert [table.height for table in tables] == [6, 6]

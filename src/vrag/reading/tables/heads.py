@@ -198,10 +198,17 @@ def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
 
 
 def has_heads(grid: Grid, page: PageText) -> bool:
-    """Return whether the first row or column holds words or years: the labels of charts are all figures."""
+    """Return whether the first row or column holds words or years: the labels of charts are all figures.
+
+    A word in the corner, beside figures over a rule, names both.
+    """
     edges = [cell for cell in grid.cells if cell.row == 0 or cell.column == 0]
-    texts = [join_words(page.item, [page.numbers[index] for index in cell.words]) for cell in edges]
-    return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)
+    texts = [_text(page, cell) for cell in edges]
+    if sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts):
+        return True
+    corner = next((_text(page, cell) for cell in edges if cell.row == cell.column == 0), "")
+    over = sum(cell.columns for cell in edges if cell.row == 0)
+    return bool(count_words(corner)) and over == grid.width > MIN_COUNTED and 0 in grid.ruled_below
 
 
 def add_head_rows(

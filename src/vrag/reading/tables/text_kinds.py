@@ -14,7 +14,7 @@ _NUMBER = re.compile(
     rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?"
     rf"(?:\s\({_FIGURE}\s?{_UNIT}\))?{_NOTE}"
 )
-_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|·|\.\.\.?|…)\s?%?\)?|\$")
+_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|[†‡]|·|\.\.\.?|…)\s?%?\)?|\$")
 _YEAR = re.compile(
     r"(?:FY|CY|H[12]|Q[1-4])?\s?(?:19|20)\d\d(?:[-–/]\d\d(?:\d\d)?)?[AEFP年]?|(?:FY|')\d\d|[1-4]Q\d\d"
 )

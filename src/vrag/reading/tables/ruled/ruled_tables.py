@@ -244,6 +244,8 @@ def has_hidden_cells(grid: Grid, page: PageText) -> bool:
 
 MIN_SEVERAL = 0.4
 """Share of the rows between two rules that have several pieces."""
+MIN_HEADS = 3
+"""Heads in a row above a rule that may begin a table."""
 PART_GAP = 14.0
 """Space between rules and figures at the right that belong to the same table, in heights of the text."""
 
@@ -271,6 +273,9 @@ def ruled_areas(
     areas: list[Area] = []
     statements = find_statements(rows)
     for group in groups.values():
+        if _are_under_same_heads(group, rows, unit):
+            areas += [Area(rule.start, rule.at, rule.end, rule.at) for rule in group]
+            continue
         run = [group[0]]
         for rule in group[1:]:
             if _divides_prose(run[-1], rule, rows, prose, statements):
@@ -279,6 +284,20 @@ def ruled_areas(
             run.append(rule)
         areas += _area(run, rows)
     return [area for area in areas if not _is_part(area, rows, prose, unit)]
+
+
+def _are_under_same_heads(rules: Sequence[RulingLine], rows: Sequence[Sequence[Piece]], unit: float) -> bool:
+    """Return whether each of several rules stands under a row of heads that begins with the same name."""
+    names: set[str] = set()
+    for rule in rules:
+        above = [row for row in rows if row[0].y2 <= rule.at + 2]
+        inside = [
+            piece for row in above[-1:] for piece in row if piece.x1 < rule.end and rule.start < piece.x2
+        ]
+        if len(inside) < MIN_HEADS or rule.at - inside[0].y2 > 1.2 * unit:
+            return False
+        names.add(inside[0].text)
+    return len(rules) > 1 and len(names) == 1 and not any(map(is_number, names))
 
 
 def _is_part(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> bool:
