@@ -97,3 +97,39 @@ def test_shaded_heads_of_two_rows_beside_white_ones_are_no_drawing() -> None:
     (table,) = find_tables(page.item(), page.picture)
 
     assert texts(table)[-1] == ["Italy", "15", "16", "17", "18"]
+
+
+TERMS = (
+    ("Number of members", "The register of members counts all persons of the harbour"),
+    ("Members under twenty", "The yearly survey of the port counts those who were asked"),
+    ("Members over sixty five", "The register of the state counts those who were born here"),
+    ("Visitors from islands", "The ferry line counts tickets that were sold on the ships"),
+    ("Guests of the harbour", "The hotels of the town count the nights that guests stay"),
+)
+
+
+def write_terms(page: DrawnPage, *, titled: bool) -> None:
+    page.write(110, 170, "Table A-1. Sources of figures" if titled else "Sources of figures")
+    for y in (196, 230, 400):
+        page.rule(100, y, 940, y)
+    page.write(110, 204, "Variable")
+    page.write(400, 204, "Source")
+    for number, (name, text) in enumerate(TERMS):
+        page.write(110, 240 + 30 * number, name)
+        page.write(400, 240 + 30 * number, text)
+
+
+def test_columns_of_sentences_under_a_title_and_heads_between_rules_are_a_table() -> None:
+    page = DrawnPage()
+    write_terms(page, titled=True)
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert texts(table) == [["Variable", "Source"], *map(list, TERMS)]
+
+
+def test_columns_of_sentences_without_a_title_are_running_text() -> None:
+    page = DrawnPage()
+    write_terms(page, titled=False)
+
+    assert not find_tables(page.item(), page.picture)

@@ -244,6 +244,8 @@ def has_hidden_cells(grid: Grid, page: PageText) -> bool:
 
 MIN_SEVERAL = 0.4
 """Share of the rows between two rules that have several pieces."""
+MAX_TITLE_LINES = 3
+"""Lines above a table among which its title begins."""
 MIN_HEADS = 3
 """Heads in a row above a rule that may begin a table."""
 PART_GAP = 14.0
@@ -278,7 +280,9 @@ def ruled_areas(
             continue
         run = [group[0]]
         for rule in group[1:]:
-            if _divides_prose(run[-1], rule, rows, prose, statements):
+            if not _is_below_heads(run, rule, rows) and _divides_prose(
+                run[-1], rule, rows, prose, statements
+            ):
                 areas += _area(run, rows)
                 run = []
             run.append(rule)
@@ -318,6 +322,19 @@ def _is_part(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit:
         right = [piece for piece in free if area.x2 <= piece.x1 < area.x2 + PART_GAP * unit]
         going_on += left or (bool(right) and is_figure(right[0].text))
     return going_on > 0.5 * inner
+
+
+def _is_below_heads(run: Sequence[RulingLine], rule: RulingLine, rows: Sequence[Sequence[Piece]]) -> bool:
+    """Return whether a rule ends a table of text: a numbered title and a row of heads stand above it."""
+    if len(run) != 2:
+        return False
+    above = [row for row in rows if row[0].middle < run[0].at][-MAX_TITLE_LINES:]
+    heads = [row for row in rows if run[0].at < row[0].middle < run[1].at]
+    body = [row for row in rows if run[1].at < row[0].middle < rule.at]
+    titled = any(TABLE_TITLE.match(row[0].text) for row in above)
+    headed = len(heads) == 1 and len(heads[0]) > 1 and not any(is_number(piece.text) for piece in heads[0])
+    several = sum(len(row) == len(heads[0]) for row in body) if headed else 0
+    return titled and several > 0 and several >= MIN_SEVERAL * len(body)
 
 
 def _same_extent(a: RulingLine, b: RulingLine, tolerance: float) -> bool:
