@@ -119,6 +119,22 @@ def test_values_that_are_two_dots_stay() -> None:
     assert [row[number] for number, row in enumerate(texts(table)) if number > 0] == ["..", "..", ".."]
 
 
+def test_dots_far_apart_are_no_leader() -> None:
+    page = DrawnPage()
+    for number, name in enumerate(("Region", "North", "South", "West")):
+        page.write(110, 200 + 30 * number, name)
+        page.write(400, 200 + 30 * number, f"{number * 12 + 5}", end=True)
+        if number != 2:
+            page.write(800, 200 + 30 * number, f"{number * 7 + 31}", end=True)
+    start = len(page.text) + 1
+    page.text += " ......"
+    page.words.append(Word(start, start + 6, Box.unit(0.6, 273 / HEIGHT, 0.8, 276 / HEIGHT)))
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert texts(table)[2] == ["South", "29", "......"]
+
+
 def test_proportional_text_is_not_typed() -> None:
     page = DrawnPage()
     for number, word in enumerate(

@@ -32,6 +32,8 @@ MAX_WORDS = 40_000
 """Words of a page beyond which the rest is left out."""
 GAP = 0.85
 """Space between two pieces of one line, in heights of the text."""
+MAX_DOT = 1.2
+"""Width of a dot, with the space behind it, in a row of dots, in heights of the text."""
 MAX_SLOPE = 0.06
 """Steepest line of text that is set straight, in y over x."""
 MIN_SLOPE_WORDS = 8
@@ -225,9 +227,9 @@ def _split_row(
     right = middle = 0.0
     spaces = _Spaces.of_row(page, row, texts)
     behind = False
-    for index, leads in zip(row, find_leaders(texts), strict=True):
+    for index, text, leads in zip(row, texts, find_leaders(texts), strict=True):
         x1, y1, x2, y2 = boxes[index].tolist()
-        if leads:
+        if leads and x2 - x1 < MAX_DOT * page.line_height * len(text):
             led.add(len(groups) - 1)
             behind = True
             continue
@@ -296,7 +298,7 @@ def make_piece(page: PageText, words: Sequence[int]) -> Piece:
     x2, y2 = boxes[:, 2:].max(axis=0).tolist()
     text = join_words(page.item, [page.numbers[index] for index in words])
     name = without_leader(text)
-    return Piece(x1, y1, x2, y2, tuple(words), name or text, led=bool(name) and name != text)
+    return Piece(x1, y1, x2, y2, tuple(words), name, led=name != text)
 
 
 def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:

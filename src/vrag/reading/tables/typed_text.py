@@ -44,12 +44,12 @@ def is_typed_rule(text: str) -> bool:
 
 
 def without_leader(text: str) -> str:
-    """Return a text without the row of dots at its end.
+    """Return a text without the row of dots at its end; one of dots alone stays.
 
-    >>> [without_leader(text) for text in ("Male . . . . .", "Cod......", "n.a.", "..")]
-    ['Male', 'Cod', 'n.a.', '..']
+    >>> [without_leader(text) for text in ("Male . . . . .", "Cod......", "n.a.", "......")]
+    ['Male', 'Cod', 'n.a.', '......']
     """
-    return _LEADER_END.sub("", text)
+    return _LEADER_END.sub("", text) or text
 
 
 def find_leaders(texts: Sequence[str]) -> list[bool]:
