@@ -199,10 +199,11 @@ def divide_repeated_heads(page: PageText, grid: Grid) -> list[Grid]:
         grid: The grid.
     """
     texts = {
-        (cell.row, cell.column): join_words(page.item, [page.numbers[index] for index in cell.words])
+        cell.column: join_words(page.item, [page.numbers[index] for index in cell.words])
         for cell in grid.cells
+        if cell.row == 0
     }
-    heads = [texts.get((0, column), "") for column in range(grid.width)]
+    heads = [texts.get(column, "") for column in range(grid.width)]
     for width in range(2, grid.width // 2 + 1):
         blocks = [range(first, first + width) for first in range(0, grid.width, width)]
         if grid.width % width == 0 and _repeats(heads, width) and _is_divided(grid, blocks):

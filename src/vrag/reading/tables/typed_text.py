@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+DOTS = (".", "…", "·", "_")
+"""Marks of which rows lead to a value."""
 MIN_DOTS = 4
 """Dots of a row that leads to a value; three are left out words."""
 MAX_PROBED = 1500
@@ -29,7 +31,9 @@ SPACE = 1.75
 """Space between two words with one blank between them, in widths of a letter."""
 NO_SPACE = 0.9
 """The same between two parts of one figure."""
-_RULE = re.compile(r"[-=_–—]{8,}")
+MIN_RULE = 8
+"""Dashes of a rule."""
+_RULE = re.compile(r"[-=_–—]+")
 _LEADER = re.compile(r"\.{4,}|…{2,}|·{4,}|_{6,}")
 _LEADER_END = re.compile(r"[\s.·…_]*(?:(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,})[\s.·…_]*$")
 
@@ -40,7 +44,7 @@ def is_typed_rule(text: str) -> bool:
     >>> [is_typed_rule(text) for text in ("----------", "=========", "--", "well-known")]
     [True, True, False, False]
     """
-    return _RULE.fullmatch(text) is not None
+    return len(text) >= MIN_RULE and _RULE.fullmatch(text) is not None
 
 
 def without_leader(text: str) -> str:
@@ -49,7 +53,7 @@ def without_leader(text: str) -> str:
     >>> [without_leader(text) for text in ("Male . . . . .", "Cod......", "n.a.", "......")]
     ['Male', 'Cod', 'n.a.', '......']
     """
-    return _LEADER_END.sub("", text) or text
+    return _LEADER_END.sub("", text) or text if text.endswith(DOTS) else text
 
 
 def find_leaders(texts: Sequence[str]) -> list[bool]:
@@ -58,6 +62,8 @@ def find_leaders(texts: Sequence[str]) -> list[bool]:
     >>> find_leaders(("Cod", ".", ".", ".", ".", "12")), find_leaders(("x,", "·", "·", "·", "z", "....."))
     ([False, True, True, True, True, False], [False, False, False, False, False, True])
     """
+    if not any(text.startswith(DOTS) for text in texts):
+        return [False] * len(texts)
     found: list[bool] = []
     for single, words in groupby(texts, lambda text: text in {".", "·"}):
         run = list(words)
