@@ -6,6 +6,7 @@ all rows up to the top: the name of a single column stands beside the heads over
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,8 @@ def _ruled_columns(
     """Return the columns over the rule on whose centre a piece stands; None without such a rule."""
     middle = (piece.x1 + piece.x2) / 2
     width = columns[-1].x2 - columns[0].x1
-    for rule in rules:
-        under = piece.middle < rule.at < piece.y2 + piece.height and rule.start <= middle <= rule.end
-        if not under or rule.length > WHOLE * width:
+    for rule in _rules_between(rules, piece.middle, piece.y2 + piece.height):
+        if not rule.start <= middle <= rule.end or rule.length > WHOLE * width:
             continue
         if abs((rule.start + rule.end) / 2 - middle) > CENTRED * piece.height:
             continue
@@ -139,6 +139,14 @@ def _centred_columns(
     return min(wider, key=len, default=place)
 
 
+def _rules_between(rules: Sequence[RulingLine], top: float, bottom: float) -> Sequence[RulingLine]:
+    return rules[bisect_right(rules, top, key=_height) : bisect_left(rules, bottom, key=_height)]
+
+
+def _height(rule: RulingLine) -> float:
+    return rule.at
+
+
 def place_heads(lines: Sequence[TableLine], rules: Sequence[RulingLine]) -> list[list[GridCell]]:
     """Return the rows of cells of the lines above the body, from top to bottom.
 
@@ -178,7 +186,8 @@ def _goes_on(
         return False
     lowest = next(other for other in reversed(heads) if _share(other.columns, place))
     middle = (piece.x1 + piece.x2) / 2
-    divided = any(last.middle < rule.at < piece.middle and rule.start < middle < rule.end for rule in rules)
+    between = _rules_between(rules, last.middle, piece.middle)
+    divided = any(rule.start < middle < rule.end for rule in between)
     return lowest is head and not divided
 
 
