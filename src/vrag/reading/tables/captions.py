@@ -28,6 +28,13 @@ NUMBERED_TITLE = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a numbered caption."""
+TABLE_TITLE = re.compile(
+    r"(?:(?i:table|tab\.|exhibit|schedule|tableau|tabelle|tabla)\s(?:[A-Z]{0,2}[-.–]?\d|[IVX]+\b|[A-Z]\b)[^\s,;)]*"
+    r"|[表][\s\d一二三四五六七八九十]+)(?=[.:|–—]|\s\W*[A-Z0-9“(]|$)"
+)
+"""The beginning of the title of a table, and of nothing in a sentence."""
+NOTE = re.compile(r"(?:source|notes?|see)\b|[*†‡]|\(\w\)\s|\d\s|注|资料来源|数据来源|来源", re.IGNORECASE)
+"""The beginning of a note below a table."""
 _UNITS = re.compile(
     r"\b(?:in|of)\s+(?:[a-z$€£]+\s+)?(?:thousands?|millions?|billions?|per\s?cent|percent|%)|"
     r"[$€£¥]\s?(?:m|k|bn|000|million|thousand|billion)\b|\((?:unaudited|%|USD|EUR)\)|单位|單位|单元：|人民币|万元|百万",

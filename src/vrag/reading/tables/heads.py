@@ -12,12 +12,13 @@ from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.tables.text_kinds import count_words, is_date, is_number, is_range, is_year
 from vrag.reading.tables.text_pieces import join_words, make_piece
+from vrag.reading.tables.typed_text import without_leader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.ruling_lines import RulingLine
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_HEADER_ROWS = 6
@@ -47,7 +48,7 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
             column=cell.column,
             rows=cell.rows,
             columns=cell.columns,
-            text=without_marks(_text(page, cell)),
+            text=without_marks(without_leader(_text(page, cell))),
             box=_box_of(page, cell.words),
         )
         for cell in grid.cells
@@ -197,10 +198,17 @@ def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
 
 
 def has_heads(grid: Grid, page: PageText) -> bool:
-    """Return whether the first row or column holds words or years: the labels of charts are all figures."""
+    """Return whether the first row or column holds words or years: the labels of charts are all figures.
+
+    A word in the corner, beside figures over a rule, names both.
+    """
     edges = [cell for cell in grid.cells if cell.row == 0 or cell.column == 0]
-    texts = [join_words(page.item, [page.numbers[index] for index in cell.words]) for cell in edges]
-    return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)
+    texts = [_text(page, cell) for cell in edges]
+    if sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts):
+        return True
+    corner = next((_text(page, cell) for cell in edges if cell.row == cell.column == 0), "")
+    over = sum(cell.columns for cell in edges if cell.row == 0)
+    return bool(count_words(corner)) and over == grid.width > MIN_COUNTED and 0 in grid.ruled_below
 
 
 def add_head_rows(
@@ -372,7 +380,13 @@ def _centred_columns(piece: Piece, columns: Sequence[tuple[float, float]]) -> ra
 
 def has_figures_first(page: PageText, grid: Grid) -> bool:
     """Return whether the first row of a table holds figures rather than heads."""
-    return is_data_row([(cell, _text(page, cell)) for cell in grid.cells], 0)
+    return find_first_figures(page, grid) == 0
+
+
+def find_first_figures(page: PageText, grid: Grid) -> int | None:
+    """Return the first row of a table that holds figures; None if no row does."""
+    texts = [(cell, _text(page, cell)) for cell in grid.cells]
+    return next((row for row in range(grid.height) if is_data_row(texts, row)), None)
 
 
 def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:

@@ -19,7 +19,7 @@ _NUMBER = re.compile(
     rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?"
     rf"(?:\s\({_FIGURE}\s?{_UNIT}\))?{_NOTE}"
 )
-_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|·|\.\.\.?|…)\s?%?\)?|\$")
+_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|[†‡]|·|\.\.\.?|…)\s?%?\)?|\$")
 _YEAR = re.compile(
     r"(?:FY|CY|H[12]|Q[1-4])?\s?(?:19|20)\d\d(?:[-–/]\d\d(?:\d\d)?)?[AEFP年]?|(?:FY|')\d\d|[1-4]Q\d\d"
 )
@@ -27,7 +27,6 @@ _RANGE = re.compile(rf"{_MONEY}{_FIGURE}{_UNIT}\s?[-–—]\s?{_MONEY}{_FIGURE}\
 _MARKER = re.compile(
     r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
 )
-_LEADERS = re.compile(r"(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,}")
 _CODE = re.compile(
     r"^[•‣▪◦●○■□➢➤▸►–]\s?\w|^>>>|^\.\.\.$|\w\(\w*[=(\[)]|^[\])}]+,?$|\w+_\w+|^(?:import|from|def|class|return)\s\w|"
     r"\w\[\w+|[\[{(]\s?['\"]|[a-z]\.[a-z]+\.[a-z]|^#\s|=\s?\w+\(|[;{}]$"
@@ -103,11 +102,6 @@ def is_code(text: str) -> bool:
     [True, True, True, False, False]
     """
     return _CODE.search(text) is not None
-
-
-def has_leaders(text: str) -> bool:
-    """Return whether a text has a row of dots, as contents pages have."""
-    return _LEADERS.search(text) is not None
 
 
 def count_words(text: str) -> int:
