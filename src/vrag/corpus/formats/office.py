@@ -27,6 +27,7 @@ from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_cont
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
 from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
@@ -186,8 +187,10 @@ def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentCont
             contents = read_contents(XmlParts(file), comments)
     except (CorpusError, RecursionError) as error:
         contents = DocumentContents(unread=(UNREAD.format(error),))
-    sections, unread = contents.sections + embedded.sections, contents.unread + embedded.unread
-    return contents._replace(sections=sections, unread=unread)
+    with printed.pdf.open("rb") as pdf:
+        cut = find_cut_boxes(contents.boxes, pdf)
+    sections = cut + contents.sections + embedded.sections
+    return contents._replace(sections=sections, unread=contents.unread + embedded.unread)
 
 
 def _check(source: SourceFile) -> bool:

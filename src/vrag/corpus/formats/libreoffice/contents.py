@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.formats.libreoffice.stored_comments import StoredComments
+from vrag.corpus.formats.libreoffice.text_boxes import read_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
 from vrag.corpus.formats.libreoffice.worksheets import Worksheet, read_worksheets
 from vrag.corpus.formats.libreoffice.xml_parts import (
@@ -58,6 +59,8 @@ class DocumentContents(NamedTuple):
     """See `read_page_rows`."""
     slide_titles: tuple[str, ...] = ()
     """Titles of the slides that are shown, in order; "" for one without."""
+    boxes: tuple[str, ...] = ()
+    """Texts of the boxes of a text document."""
 
     def add_to(self, facts: ItemFacts) -> ItemFacts:
         """Add what concerns the whole document to the facts of its first page."""
@@ -86,7 +89,8 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
         for each in find_all(root, name)
         if attribute(each, "text:style-name") in hidden
     ]
-    return DocumentContents(tuple(_part_sections((), root, parts)), _join_hidden(lines))
+    sections = tuple(_part_sections((), root, parts))
+    return DocumentContents(sections, _join_hidden(lines), boxes=read_boxes(root))
 
 
 def _join_hidden(texts: Iterable[str]) -> str:
