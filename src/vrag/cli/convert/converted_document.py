@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.cli.convert.page_blocks import (
@@ -184,6 +184,7 @@ def _item_facts(converted: ConvertedItem) -> dict[str, Any]:
             {"start": word.start, "end": word.end, "box": [round(side, 5) for side in word.box.as_tuple()]}
             for word in item.words
         ],
+        "headings": [asdict(heading) for heading in item.facts.headings],
         "tables": [table_facts(table) for table in converted.tables],
         "unread": list(item.facts.unread),
     }

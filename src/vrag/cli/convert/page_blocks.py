@@ -140,7 +140,7 @@ def list_lines(item: Item, free: Sequence[bool] = ()) -> list[PageLine]:
             shown = "".join(letter for at, letter in enumerate(shown, line.start) if free[at])
         if text := " ".join(shown.split()):
             words = _words(page, line)
-            found.append(PageLine(line, text, _size(page, line, words), _right(page, words)))
+            found.append(PageLine(line, text, _size(page, line, words), _right(page, line, words)))
     return found
 
 
@@ -149,8 +149,10 @@ def _words(page: PageLayout, line: TextLine) -> list[tuple[int, int, Rect]]:
     return page.words[first : bisect_left(page.words, line.end, key=lambda word: word[0])]
 
 
-def _right(page: PageLayout, words: Sequence[tuple[int, int, Rect]]) -> float:
-    """Return the right end of some words of a line before a gap that is wider than those of words."""
+def _right(page: PageLayout, line: TextLine, words: Sequence[tuple[int, int, Rect]]) -> float:
+    """Return the right end of a line before a gap that is wider than those of words."""
+    if not words:
+        return line.rect.x2
     right = words[0][2].x2
     for _, _, rect in words[1:]:
         if (rect.x1 - right) * page.aspect > CELL_GAP * rect.height:
