@@ -50,7 +50,7 @@ LEADERS = re.compile(r"(?:\.\s?){5}|…\s?…")
 """Dots that lead to the number of a page."""
 SMALL_CIRCLE = re.compile(r"o\s")
 """A bullet in a font that calls it a letter; it is one where it begins several lines."""
-BULLET = re.compile(r"[•●○◦▪■□‣∙·⁃➢➤◆❖–—](?=\s)")
+BULLET = re.compile(r"[•●○◦▪■□◻❑‣∙·⁃➢➤◆❖✓–—](?=\s)")
 NUMBER = re.compile(r"(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]\s")
 CHECKED, UNCHECKED = ("☒", "☑"), ("☐",)
 SPECIAL_START = re.compile(r"#{1,6}\s|>|[-+*=_]{3,}$|[-+*]\s|```|~~~")
