@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
+from vrag.corpus.formats.libreoffice.line_end_hyphens import restore_hyphens
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
 from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
 from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
@@ -153,7 +154,7 @@ class OfficeFile(OpenFile):
         """Make the item of one page or, after the last of these, of a passage."""
         if ordinal > self._pdf.count:
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
-        item = self._pdf.item(ordinal)
+        item = restore_hyphens(self._pdf.item(ordinal), self._contents.compounds)
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
         if page := self._worksheet_pages.get(ordinal):
             facts = replace(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.corpus.formats.libreoffice.line_end_hyphens import find_compounds
 from vrag.corpus.formats.libreoffice.stored_comments import StoredComments
 from vrag.corpus.formats.libreoffice.text_boxes import read_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
@@ -61,6 +62,8 @@ class DocumentContents(NamedTuple):
     """Titles of the slides that are shown, in order; "" for one without."""
     boxes: tuple[str, ...] = ()
     """Texts of the boxes of a text document."""
+    compounds: Mapping[str, int] = MappingProxyType({})
+    """See `find_compounds`."""
 
     def add_to(self, facts: ItemFacts) -> ItemFacts:
         """Add what concerns the whole document to the facts of its first page."""
@@ -81,8 +84,9 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
     hidden = hidden_styles(root)
     if worksheets := read_worksheets(root, hidden):
         return _workbook_contents(worksheets, read_page_rows(parts.root("meta.xml")), comments)
+    compounds = find_compounds(root)
     if slides := list(find_all(root, "draw:page")):
-        return _presentation_contents(slides, hidden, parts, comments)
+        return _presentation_contents(slides, hidden, parts, comments)._replace(compounds=compounds)
     lines = [
         "".join(each.itertext())
         for name in ("text:span", "text:p")
@@ -90,7 +94,7 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
         if attribute(each, "text:style-name") in hidden
     ]
     sections = tuple(_part_sections((), root, parts))
-    return DocumentContents(sections, _join_hidden(lines), boxes=read_boxes(root))
+    return DocumentContents(sections, _join_hidden(lines), boxes=read_boxes(root), compounds=compounds)
 
 
 def _join_hidden(texts: Iterable[str]) -> str:

@@ -112,7 +112,7 @@ def _cell_threads(package: _Package) -> Iterator[tuple[tuple[str, str], list[str
         for root in package.of_kind(workbook, "person")
         for person in _named(root, "person")
     }
-    for sheet, path in package.listed(workbook, "sheet"):
+    for worksheet, path in package.listed(workbook, "sheet"):
         threads: dict[str, list[str]] = {}
         for root in package.of_kind(path, "threadedcomment"):
             for each in list(_named(root, "threadedComment"))[:MAX_COMMENTS]:
@@ -122,7 +122,7 @@ def _cell_threads(package: _Package) -> Iterator[tuple[tuple[str, str], list[str
                     comment = _comment(author, each.get("dT", ""), text)
                     threads.setdefault(each.get("ref", ""), []).append(comment)
         for address, comments in threads.items():
-            yield (sheet.get("name", ""), address), comments
+            yield (worksheet.get("name", ""), address), comments
 
 
 def _slide_comments(package: _Package) -> Iterator[tuple[int, list[str]]]:
