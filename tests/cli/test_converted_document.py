@@ -110,6 +110,11 @@ def test_json_has_words_and_cells_with_boxes() -> None:
     assert item["tables"][0]["cells"][3]["box"] == [0.2, 0.2, 0.3, 0.25]
 
 
+def test_lists_of_web_pages_are_lists() -> None:
+    text = write_document(convert(html_sections("<h1>Fees</h1><ul><li>Sloop<li>Ketch</ul><ol><li>Ask</ol>")))
+    assert [line for line in text.splitlines() if line] == ["# Fees", "- Sloop", "- Ketch", "1. Ask"]
+
+
 def make_slide(number: int, heading: str = "", text: str = "words", worksheet: str = "") -> ConvertedItem:
     item = Item(
         id="0" * 16 + f"-{number}",

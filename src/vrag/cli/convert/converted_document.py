@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SEPARATOR = " › "
 """Text between the headings above an item."""
+ENTRY = re.compile(r"^• ", re.MULTILINE)
+"""The beginning of an entry of a list in the text of a web page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _write_parts(converted: ConvertedItem, start: int, sizes: HeadingSizes) -> I
     for place in [*sorted(begins), len(text)]:
         letters = (text[number] for number in range(at, place) if free[number])
         if part := "".join(letters).strip(" |\n"):
-            yield part
+            yield ENTRY.sub("- ", part)
         if place in begins:
             yield format_markdown(begins[place]).strip()
         at = place
