@@ -45,6 +45,26 @@ def test_a_thread_of_a_cell_has_its_sheet_its_address_and_all_replies() -> None:
     assert read(WORKBOOK).cells == {("Fees & more", "C14"): ["Ada Quist, 2026-02-03: Audited?", "Yes."]}
 
 
+def test_plain_comments_of_cells_have_authors_and_none_stands_for_a_thread() -> None:
+    relation = WORKBOOK["xl/worksheets/_rels/sheet1.xml.rels"]
+    notes = (
+        '<comments xmlns="urn:x"><authors><author>Ada</author><author>tc={1}</author></authors><commentList>'
+        '<comment ref="A1" authorId="0"><text><r><t>Why </t></r><r><t>12?</t></r></text></comment>'
+        '<comment ref="A2" authorId="0"><text><t>Ada:\nWhy?</t></text></comment>'
+        '<comment ref="A3" authorId="9"><text><t>Paid.</t></text></comment>'
+        '<comment ref="C14" authorId="1"><text><t>[Threaded comment]</t></text></comment>'
+        "</commentList></comments>"
+    )
+    both = relation.replace("</R", '<Relationship Id="n" Type="x/comments" Target="../notes.xml"/></R')
+    cells = read(WORKBOOK | {"xl/worksheets/_rels/sheet1.xml.rels": both, "xl/notes.xml": notes}).cells
+    assert {address: comments for (_, address), comments in cells.items()} == {
+        "A1": ["Ada: Why 12?"],
+        "A2": ["Ada:\nWhy?"],
+        "A3": ["Paid."],
+        "C14": ["Ada Quist, 2026-02-03: Audited?", "Yes."],
+    }
+
+
 def presentation(*slides: str, comments: str, kind: str = "comments") -> dict[str, str]:
     """A presentation whose last slide has comments."""
     numbers = range(1, len(slides) + 1)

@@ -1,8 +1,8 @@
 """Comments of Excel and PowerPoint files that LibreOffice does not store, or only as a note about them.
 
 These are the threads of Excel, of which a workbook has a replacement for older programs ("Your version of
-Excel allows you to read this threaded comment …"), and the comments of slides, the modern ones and those of
-programs whose authors LibreOffice does not know.
+Excel allows you to read this threaded comment …"), the authors of its other comments, and the comments of
+slides: modern ones, and those of programs whose authors LibreOffice does not know.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import zipfile
 import zlib
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 * 2**20
 """Unpacked bytes of one part; a larger one is not read."""
 MAX_COMMENTS = 10_000
+THREAD_AUTHOR = "tc="
+"""Beginning of the author of a plain comment that stands for a thread, in older programs."""
 RELATION_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 STRICT_RELATION_ID = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"
 
@@ -32,7 +35,7 @@ class StoredComments(NamedTuple):
     """Comments of a workbook or a presentation, each with its author and its day."""
 
     cells: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({})
-    """Threads by the name of the sheet and the address of the cell: ("Budget", "C14")."""
+    """Comments and threads by the name of the sheet and the address of the cell: ("Budget", "C14")."""
     slides: Mapping[int, Sequence[str]] = MappingProxyType({})
     """Comments by the number of the slide, from 1, among those that are shown."""
 
@@ -42,7 +45,7 @@ def read_stored_comments(file: BinaryIO) -> StoredComments:
     try:
         with zipfile.ZipFile(file) as archive:
             package = _Package(archive)
-            return StoredComments(dict(_cell_threads(package)), dict(_slide_comments(package)))
+            return StoredComments(dict(_cell_comments(package)), dict(_slide_comments(package)))
     except (CorpusError, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError):
         return StoredComments()
 
@@ -104,8 +107,8 @@ def _comment(author: str, moment: str, text: str) -> str:
     return f"{head}: {text}" if head else text
 
 
-def _cell_threads(package: _Package) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield the threads of a workbook with the names of their sheets and the addresses of their cells."""
+def _cell_comments(package: _Package) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """Yield the comments of a workbook with the names of their sheets and the addresses of their cells."""
     workbook = "xl/workbook.xml"
     persons = {
         person.get("id", ""): person.get("displayName", "")
@@ -113,16 +116,33 @@ def _cell_threads(package: _Package) -> Iterator[tuple[tuple[str, str], list[str
         for person in _named(root, "person")
     }
     for worksheet, path in package.listed(workbook, "sheet"):
-        threads: dict[str, list[str]] = {}
-        for root in package.of_kind(path, "threadedcomment"):
-            for each in list(_named(root, "threadedComment"))[:MAX_COMMENTS]:
-                text = "".join(next(_named(each, "text"), each).itertext()).strip()
-                author = persons.get(each.get("personId", ""), "")
-                if text:
-                    comment = _comment(author, each.get("dT", ""), text)
-                    threads.setdefault(each.get("ref", ""), []).append(comment)
-        for address, comments in threads.items():
+        found: dict[str, list[str]] = {}
+        for address, comment in [*_threads(package, path, persons), *_notes(package, path)]:
+            found.setdefault(address, []).append(comment)
+        for address, comments in found.items():
             yield (worksheet.get("name", ""), address), comments
+
+
+def _threads(package: _Package, path: str, persons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the comments of the threads of a sheet with the addresses of their cells."""
+    for root in package.of_kind(path, "threadedcomment"):
+        for each in islice(_named(root, "threadedComment"), MAX_COMMENTS):
+            text = "".join(next(_named(each, "text"), each).itertext()).strip()
+            if text:
+                author = persons.get(each.get("personId", ""), "")
+                yield each.get("ref", ""), _comment(author, each.get("dT", ""), text)
+
+
+def _notes(package: _Package, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the plain comments of a sheet; those that stand for a thread are left out."""
+    for root in package.of_kind(path, "comments"):
+        authors = ["".join(author.itertext()).strip() for author in _named(root, "author")]
+        for each in islice(_named(root, "comment"), MAX_COMMENTS):
+            number = each.get("authorId", "")
+            author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+            text = "".join("".join(run.itertext()) for run in _named(each, "t")).strip()
+            if text and not author.startswith(THREAD_AUTHOR):
+                yield each.get("ref", ""), _comment("" if text.startswith(author) else author, "", text)
 
 
 def _slide_comments(package: _Package) -> Iterator[tuple[int, list[str]]]:
@@ -142,7 +162,7 @@ def _slide_comments(package: _Package) -> Iterator[tuple[int, list[str]]]:
         comments = [
             _comment(authors.get(each.get("authorId", ""), ""), _moment(each), text)
             for root in package.of_kind(path, "comments")
-            for each in list(_named(root, "cm", "reply"))[:MAX_COMMENTS]
+            for each in islice(_named(root, "cm", "reply"), MAX_COMMENTS)
             if (text := _slide_comment_text(each))
         ]
         if comments:
