@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def test_titles_out_of_order_are_found() -> None:
 def test_no_more_titles_are_sought_than_a_page_has() -> None:
     text = "\n".join(f"title {number}" for number in range(MAX_TITLES + 9))
     assert len(found(text, *((line, 1) for line in text.split("\n")))) == MAX_TITLES
+
+
+def test_a_title_of_one_letter_costs_little_in_a_long_line() -> None:
+    begun = time.process_time()
+    assert found("a" * 200_000, *[("a", 1)] * MAX_TITLES) == []
+    assert time.process_time() - begun < 5
 
 
 def outlined() -> bytes:

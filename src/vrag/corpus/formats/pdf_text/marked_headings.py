@@ -16,9 +16,11 @@ MAX_TITLE_LETTERS = 300
 """Letters and digits of a title beyond which it is no heading."""
 MAX_TITLES = 200
 """Titles of one page that are sought."""
-MAX_PREFIX_LETTERS = 12
-"""Letters of a number before a title: "Chapter 12", "A.3.1"."""
-_LETTERS = re.compile(r"[^\W_]+")
+MAX_PLACES = 50
+"""Places of a title on its page that are looked at."""
+MAX_PREFIX_LETTERS = 16
+"""Characters of a number before a title: "Chapter 12", "A.3.1"."""
+_LETTER, _LETTERS = re.compile(r"[^\W_]"), re.compile(r"[^\W_]+")
 _NUMBER = re.compile(
     r"(?:[^\W\d_]{3,9}\s+)?(?:\d{1,3}|[A-Z]\.\d{1,3}|(?:[A-Za-z]|[IVX]{1,5})(?=[.):]))(?:\.\d{1,3})*[.):]?"
 )
@@ -61,22 +63,26 @@ class _PageLines:
         letters = "".join(_fold(letter) for run in _LETTERS.findall(title) for letter in run)
         if not 0 < len(letters) <= MAX_TITLE_LETTERS:
             return None
-        at = self._letters.find(letters, bisect_left(self._places, after))
-        while at >= 0:
+        at = bisect_left(self._places, after) - 1
+        for _ in range(MAX_PLACES):
+            at = self._letters.find(letters, at + 1)
+            if at < 0:
+                return None
             if span := self._lines_of(self._places[at], self._places[at + len(letters) - 1] + 1):
                 return span
-            at = self._letters.find(letters, at + 1)
         return None
 
     def _lines_of(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the whole lines of a range, if they have nothing else but a number before it."""
         first = self._starts[bisect_left(self._starts, start + 1) - 1]
+        if start - first > MAX_PREFIX_LETTERS:
+            return None
         last = self._text.find("\n", end)
         last = len(self._text) if last < 0 else last
-        before, behind = self._text[first:start].strip(), self._text[end:last]
-        if _LETTERS.search(behind) or len(before) > MAX_PREFIX_LETTERS:
+        before = self._text[first:start].strip()
+        if _LETTER.search(self._text, end, last):
             return None
-        if _LETTERS.search(before) and not _NUMBER.fullmatch(before):
+        if _LETTER.search(before) and not _NUMBER.fullmatch(before):
             return None
         line = self._text[first:last]
         return first + len(line) - len(line.lstrip()), first + len(line.rstrip())
