@@ -47,6 +47,8 @@ OTHERS = {
     ),
 }
 TIMEOUT_SECONDS = 300
+TATWEEL = "\u0640"
+"""Sign that stretches an Arabic word and is no letter of it."""
 MARKUP = re.compile(
     r"<!--.*?-->"  # comments: pages, pictures
     r"|(?<=\])\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)"  # targets of links and pictures
@@ -176,7 +178,7 @@ def _keep_text(folder: Path, document: KnownDocument, text: str) -> None:
 def find_words(text: str) -> frozenset[str]:
     """Return the different words of a text or of Markdown, without markup, case and accents."""
     folded = unicodedata.normalize("NFKD", html.unescape(MARKUP.sub(" ", text)))
-    letters = (letter for letter in folded if unicodedata.category(letter) not in {"Mn", "Cf"})
+    letters = (each for each in folded if unicodedata.category(each) not in {"Mn", "Cf"} and each != TATWEEL)
     return frozenset(WORD.findall("".join(letters).casefold()))
 
 

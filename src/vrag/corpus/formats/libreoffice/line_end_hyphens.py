@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HYPHENS = "-\u2010\u2011"
 MAX_COMPOUNDS = 50_000
-_COMPOUND = re.compile(rf"\w+(?:[{HYPHENS}]\w+)+")
+MAX_COMPOUND_CHARS = 80
 _WORD = re.compile(rf"\w+(?:[{HYPHENS}]\w+)*")
 
 
@@ -32,12 +32,12 @@ def find_compounds(root: Element) -> dict[str, int]:
     """
     text = shown_text(root)
     found: dict[str, int] = {}
-    for match in islice(_COMPOUND.finditer(text), MAX_COMPOUNDS):
-        compound = match[0]
-        for place, letter in enumerate(compound):
-            if letter in HYPHENS:
-                found[compound[:place] + compound[place + 1 :]] = place
     words = {match[0] for match in _WORD.finditer(text)}
+    compounds = sorted(word for word in words if any(hyphen in word for hyphen in HYPHENS))
+    for compound in islice(compounds, MAX_COMPOUNDS):
+        for place, letter in enumerate(compound[:MAX_COMPOUND_CHARS]):
+            if letter in HYPHENS and len(compound) <= MAX_COMPOUND_CHARS:
+                found[compound[:place] + compound[place + 1 :]] = place
     return {joined: place for joined, place in found.items() if joined not in words}
 
 

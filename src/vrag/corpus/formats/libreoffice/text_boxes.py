@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HEADING = "Text box"
 MAX_BOXES = 2000
+MAX_LINES = 200
+"""Paragraphs of a box that are compared."""
 MAX_PAGES = 1000
 """Pages of which the printed text is compared; with more, no text box is taken to be cut."""
 BOXES = ("draw:text-box", "draw:custom-shape")
@@ -40,7 +42,7 @@ def find_cut_boxes(texts: Sequence[str], pdf: BinaryIO) -> tuple[Section, ...]:
     return tuple(
         Section((HEADING,), text)
         for text in texts
-        if not all(_letters(line) in printed for line in text.split("\n"))
+        if not all(_letters(line) in printed for line in text.split("\n")[:MAX_LINES])
     )
 
 
