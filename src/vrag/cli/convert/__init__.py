@@ -39,7 +39,7 @@ SUFFIXES = {DocumentFormat.MARKDOWN: ".md", DocumentFormat.JSON: ".json"}
 def convert(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Documents of any kind that `vrag index add` reads."),
+        typer.Argument(help="Documents of any kind that `vrag index add` reads."),
     ],
     format: Annotated[
         DocumentFormat, typer.Option("--format", "-f", help="Format of the output.")
@@ -58,21 +58,16 @@ def convert(
 ) -> None:
     """Convert documents to Markdown or JSON, without a model and without a collection.
 
-    The text is what `vrag index add` reads: of PDF files and office documents page by page, with OCR where a
-    page has no text; of web pages, mail and books section by section. Headings, lists and tables are those of
-    Markdown. A comment `<!-- page 3 -->` begins each page. JSON has every word and cell with its box, as
-    fractions of the page.
+    The text is what `vrag index add` reads, with OCR where a page has none. Headings, lists and tables are
+    those of Markdown, and a comment `<!-- page 3 -->` begins each page. JSON has every word and cell with its
+    box, as fractions of the page. What is seen and not read is named on standard error.
 
-    Several files are written to the folder that --output names, each as <stem>.md (json). One that cannot be
-    read does not stop the others.
-
-    What is seen and not read is named on standard error.
+    Several files are written to a folder as <stem>.md (json); one that cannot be read does not stop the
+    others.
 
     Examples:
 
     vrag convert report.pdf -o report.md
-
-    vrag convert mail.eml --format json
 
     vrag convert *.docx *.pdf -o converted
     """
