@@ -217,6 +217,9 @@ def _print_row(
     of_ours = sum(ours[known].cpu_seconds for known in read)
     ratio = f"{seconds / of_ours:9.2f}" if of_ours else f"{'-':>9}"
     files = f"{len(read)} of {len(conversions)}"
+    if not read:
+        print(f"{name:8} {program:14} {files:>9} {'-':>7} {'-':>9} {'-':>9}")
+        return
     print(f"{name:8} {program:14} {files:>9} {score.recall:7.3f} {score.precision:9.3f} {ratio}")
 
 
