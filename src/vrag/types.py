@@ -160,6 +160,16 @@ OF_WHOLE_DOCUMENT = "The document"
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedHeading:
+    """A heading in the text of a page that its file marks as one: `item.text[start:end]`."""
+
+    start: int
+    end: int
+    level: int
+    """From 1, the outermost."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemFacts:
     """Facts of an item besides its text and its picture. They are stored together, as JSON."""
 
@@ -178,6 +188,8 @@ class ItemFacts:
     """Cells of the sheet that were found in the text, in order."""
     tables: tuple[TextTable, ...] = ()
     """Tables of the text that the file itself has as tables, in order."""
+    headings: tuple[MarkedHeading, ...] = ()
+    """Headings of a page by the outline of its file, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.cli.convert.converted_document import ConvertedItem, document_facts, write_document
@@ -12,7 +13,7 @@ from vrag.corpus.formats.texts.html_tree import html_sections
 from vrag.geometry import Box, Size
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.types import Item, ItemFacts, ItemKind, Word
+from vrag.types import Item, ItemFacts, ItemKind, MarkedHeading, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,8 +99,53 @@ def test_the_words_of_a_table_on_a_page_stand_in_the_table_alone() -> None:
 
 
 def test_json_has_words_and_cells_with_boxes() -> None:
-    (item,) = document_facts("a.pdf", [make_page()])["items"]
+    page = make_page()
+    facts = replace(page.item.facts, headings=(MarkedHeading(0, 12, 1),))
+    page = replace(page, item=replace(page.item, facts=facts))
+    (item,) = document_facts("a.pdf", [page])["items"]
     assert (item["number"], item["label"], item["size"]) == (3, "iv", [100, 100])
     assert item["unread"] == ["A map."]
+    assert item["headings"] == [{"start": 0, "end": 12, "level": 1}]
     assert item["words"][4] == {"start": 18, "end": 21, "box": [0.2, 0.1, 0.3, 0.15]}
     assert item["tables"][0]["cells"][3]["box"] == [0.2, 0.2, 0.3, 0.25]
+
+
+def test_lists_of_web_pages_are_lists() -> None:
+    text = write_document(convert(html_sections("<h1>Fees</h1><ul><li>Sloop<li>Ketch</ul><ol><li>Ask</ol>")))
+    assert [line for line in text.splitlines() if line] == ["# Fees", "- Sloop", "- Ketch", "1. Ask"]
+
+
+def make_slide(number: int, heading: str = "", text: str = "words", worksheet: str = "") -> ConvertedItem:
+    item = Item(
+        id="0" * 16 + f"-{number}",
+        document="0" * 64,
+        document_name="a",
+        kind=ItemKind.PASSAGE if heading else ItemKind.PAGE,
+        ordinal=number,
+        text=text,
+        heading=heading,
+        image=None if heading else "x/1.png",
+        facts=ItemFacts(worksheet=worksheet),
+    )
+    return ConvertedItem(item, ())
+
+
+def test_notes_of_a_slide_stand_behind_it() -> None:
+    slides = [make_slide(1), make_slide(2), make_slide(3, "Slide 1 › Speaker notes", "Smile.")]
+    assert write_document(slides) == (
+        "<!-- page 1 -->\n\nwords\n\n## Speaker notes\n\nSmile.\n\n<!-- page 2 -->\n\nwords\n"
+    )
+
+
+def test_a_sheet_begins_with_its_name_and_ends_with_its_comments() -> None:
+    pages = [make_slide(number, worksheet=name) for number, name in ((1, "Fees"), (2, "Fees"), (3, "Piers"))]
+    text = write_document([*pages, make_slide(4, "Sheet Fees › Comments", "B2: Check.")])
+    assert text == (
+        "<!-- page 1 -->\n\n# Fees\n\nwords\n\n<!-- page 2 -->\n\nwords\n\n## Comments\n\nB2: Check.\n\n"
+        "<!-- page 3 -->\n\n# Piers\n\nwords\n"
+    )
+
+
+def test_passages_of_a_text_that_is_called_like_a_slide_stay_in_order() -> None:
+    sections = [make_slide(1, "Slide 2", "Slide 2\n\none"), make_slide(2, "Slide 1", "Slide 1\n\ntwo")]
+    assert write_document(sections) == "# Slide 2\n\none\n\n# Slide 1\n\ntwo\n"

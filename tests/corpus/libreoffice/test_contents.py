@@ -37,6 +37,18 @@ def slide(content: str, style: str = "") -> str:
     return f'<draw:page draw:style-name="{style}">{content}</draw:page>'
 
 
+def test_the_title_of_a_slide_is_that_of_its_page() -> None:
+    frame = "<draw:frame{}><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    title = frame.format(' presentation:class="title"', "{}")
+    contents = contents_of(
+        slide(frame.format("", "body") + title.format("Piers"))
+        + slide(title.format("secret"), "gone")
+        + slide("<text:p>untitled</text:p>")
+        + slide(title.format("Fees"))
+    )
+    assert contents.slide_titles == ("Piers", "", "Fees")
+
+
 def workbook(*tables: str) -> DocumentContents:
     return contents_of(
         f"<office:body><office:spreadsheet>{''.join(tables)}</office:spreadsheet></office:body>"
@@ -73,7 +85,15 @@ def test_charts_are_read_as_tables_below_their_titles() -> None:
     chart = f"<chart:chart>{title}<table:table>{rows}</table:table></chart:chart>"
     frame = '<draw:frame><draw:object xlink:href="./Chart"/></draw:frame>'
     (section,) = contents_of(f"<office:body>{frame}</office:body>", Chart=chart).sections
-    assert (section.headings, section.text) == (("Data of a chart",), "Passengers\n | Ferry\n2025 | 1350")
+    assert (section.headings, section.text) == (("Data of a chart",), "Passengers\n| Ferry\n2025 | 1350")
+    table = section.tables[0].part(0, len(section.text))
+    assert table is not None
+    assert (table.header_rows, table.header_columns, table.caption) == (1, 1, (0, 10))
+    assert [(cell.row, cell.column, section.text[cell.start : cell.end]) for cell in table.cells] == [
+        (0, 1, "Ferry"),
+        (1, 0, "2025"),
+        (1, 1, "1350"),
+    ]
 
 
 def test_pictures_are_described_by_their_titles_and_descriptions() -> None:

@@ -229,3 +229,16 @@ def test_speaker_notes_are_passages_after_the_slides(tmp_path: Path) -> None:
     ]
     assert {item.text for item in items[2:]} == {"Say that it rains."}
     assert "rains" not in words_of(items)
+
+
+def test_headings_of_a_text_are_known_with_their_levels(tmp_path: Path) -> None:
+    def paragraph(text: str, level: int | None = None) -> str:
+        properties = f'<w:pPr><w:outlineLvl w:val="{level}"/></w:pPr>' if level is not None else ""
+        return f"<w:p>{properties}{word_run(text)}</w:p>"
+
+    body = paragraph("Fees", 0) + paragraph("of all piers", 1) + paragraph("Fees of 12 euro.")
+    (item,) = items_of(tmp_path / "a.docx", docx(body))
+    assert [(item.text[each.start : each.end], each.level) for each in item.facts.headings] == [
+        ("Fees", 1),
+        ("of all piers", 2),
+    ]

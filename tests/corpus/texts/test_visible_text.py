@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from vrag.corpus.formats.sections import json_sections, markdown_sections
@@ -100,7 +102,28 @@ def test_raised_marks_stay_apart_from_numbers(html: str, text: str) -> None:
 
 def test_entries_of_a_list_have_the_numbers_that_are_seen() -> None:
     text = text_of("<ol start=4><li>Oil<ul><li>Lamp</ul><li value=9>Gas<li>Coal</ol><ol><li>End</ol>")
-    assert text.split() == "4. Oil Lamp 9. Gas 10. Coal 1. End".split()
+    assert text.split() == "4. Oil • Lamp 9. Gas 10. Coal 1. End".split()
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<ul><li><p>Oil</p><p>and gas</p><li> <b>Coal</b></ul>", "• Oil\n\nand gas\n\n• Coal"),
+        ("<ol><li><p>Oil</p></ol>", "1. Oil"),
+        ("<ul><li></li><li><ul><li>Oil</ul></ul>", "• Oil"),
+        ('<ul style="list-style: none"><li>Oil</ul>', "Oil"),
+        ("<menu><li>Oil</menu><li>Gas", "Oil\n\nGas"),
+    ],
+)
+def test_a_bullet_or_a_number_stands_before_the_first_words_of_an_entry(html: str, text: str) -> None:
+    assert re.sub(r"\n+", "\n\n", text_of(html)) == text
+
+
+def test_bullets_are_no_part_of_headings_and_cells() -> None:
+    html = "<ul><li><h2>Oil</h2>12</li></ul><table><tr><td>a<td><ul><li>Gas</ul><tr><td>b<td>c</table>"
+    (section,) = (section for section in html_sections(html) if section.headings)
+    assert section.headings[-1] == "Oil"
+    assert "•" not in section.text
 
 
 def test_struck_text_of_markdown_is_left_out() -> None:

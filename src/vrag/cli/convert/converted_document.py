@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from vrag.cli.convert.page_blocks import (
+    MAX_LEVEL,
+    HeadingSizes,
+    MarkdownBlock,
+    find_heading_sizes,
+    join_blocks,
+    list_blocks,
+)
 from vrag.reading.tables.formats import format_markdown, table_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vrag.reading.tables.table import DocumentTable
     from vrag.types import Item
 
 SEPARATOR = " › "
 """Text between the headings above an item."""
-MAX_LEVEL = 6
-"""Levels of headings that Markdown has."""
+ENTRY = re.compile(r"^• ", re.MULTILINE)
+"""The beginning of an entry of a list in the text of a web page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +43,48 @@ def write_document(converted: Sequence[ConvertedItem]) -> str:
     """
     blocks: list[str] = []
     path: list[str] = []
+    worksheet, pages = "", _pages(converted)
     ends_with_table = False
-    for one in converted:
+    sizes = find_heading_sizes(one.item for one in converted if one.item.image is not None)
+    for one in _order(converted):
         item = one.item
         start = 0
         if item.image is not None:
             blocks.append(_write_page_line(item))
+            if item.facts.worksheet != worksheet:
+                worksheet = item.facts.worksheet
+                blocks.append(f"# {worksheet}")
         elif item.heading:
             above, path = path, item.heading.split(SEPARATOR)
+            above = path[:1] if path[0] in pages and len(path) > 1 else above
             begins = item.text.startswith(path[-1]) and not _continues_table(one)
             blocks += _write_headings(above, path, begins=begins)
             start = len(path[-1]) if begins else 0
-        parts = list(_write_parts(one, start))
+        parts = list(_write_parts(one, start, sizes))
         if parts and ends_with_table and _continues_table(one):
             rows = parts.pop(0).splitlines()[2:]
             blocks[-1] = "\n".join([blocks[-1], *rows])
         blocks += parts
         ends_with_table = bool(one.tables) and _ends_in_table(one)
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _order(converted: Sequence[ConvertedItem]) -> list[ConvertedItem]:
+    """Return the items in order; what belongs to a slide or a sheet (notes, comments) is behind its page."""
+    pages = _pages(converted)
+
+    def place(one: ConvertedItem) -> tuple[int, int]:
+        above = pages.get(one.item.heading.split(SEPARATOR)[0]) if one.item.image is None else None
+        return (above or one).item.ordinal, one.item.ordinal
+
+    return sorted(converted, key=place)
+
+
+def _pages(converted: Sequence[ConvertedItem]) -> dict[str, ConvertedItem]:
+    """Return the last pages of slides and sheets, by what their passages call them."""
+    pages = {f"Slide {one.item.ordinal}": one for one in converted if one.item.image is not None}
+    pages |= {f"Sheet {one.item.facts.worksheet}": one for one in converted if one.item.facts.worksheet}
+    return pages
 
 
 def _write_page_line(item: Item) -> str:
@@ -82,7 +115,7 @@ def _ends_in_table(converted: ConvertedItem) -> bool:
     return bool(spans) and max(end for _, end in spans) >= len(converted.item.text.rstrip())
 
 
-def _write_parts(converted: ConvertedItem, start: int) -> Iterator[str]:
+def _write_parts(converted: ConvertedItem, start: int, sizes: HeadingSizes) -> Iterator[str]:
     """Yield the text of an item from `start` on, in parts, and each table in its place."""
     text = converted.item.text
     free = [True] * len(text)
@@ -95,14 +128,25 @@ def _write_parts(converted: ConvertedItem, start: int) -> Iterator[str]:
         if ranges:
             place = min(first for first, _ in ranges)
             begins[place] = table if caption else replace(table, caption="")
+    if converted.item.words:
+        yield from _write_page(converted.item, free, sizes, begins)
+        return
     at = start
     for place in [*sorted(begins), len(text)]:
         letters = (text[number] for number in range(at, place) if free[number])
         if part := "".join(letters).strip(" |\n"):
-            yield part
+            yield ENTRY.sub("- ", part)
         if place in begins:
             yield format_markdown(begins[place]).strip()
         at = place
+
+
+def _write_page(
+    item: Item, free: Sequence[bool], sizes: HeadingSizes, begins: Mapping[int, DocumentTable]
+) -> Iterator[str]:
+    """Yield the blocks of a page, and the tables in their places."""
+    tables = (MarkdownBlock(place, format_markdown(table).strip()) for place, table in begins.items())
+    yield from join_blocks(sorted([*list_blocks(item, free, sizes), *tables], key=lambda block: block.start))
 
 
 def _find_ranges(item: Item, table: DocumentTable) -> Iterator[tuple[int, int]]:
@@ -143,6 +187,7 @@ def _item_facts(converted: ConvertedItem) -> dict[str, Any]:
             {"start": word.start, "end": word.end, "box": [round(side, 5) for side in word.box.as_tuple()]}
             for word in item.words
         ],
+        "headings": [asdict(heading) for heading in item.facts.headings],
         "tables": [table_facts(table) for table in converted.tables],
         "unread": list(item.facts.unread),
     }

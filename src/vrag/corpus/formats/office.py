@@ -25,7 +25,10 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
+from vrag.corpus.formats.libreoffice.line_end_hyphens import restore_hyphens
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
+from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
@@ -34,6 +37,7 @@ from vrag.corpus.formats.libreoffice.worksheet_pages import (
 )
 from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
 from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
 from vrag.corpus.formats.text import passage_item, passages
 from vrag.corpus.sniff import describe
 from vrag.corpus.workers import timeout_exec
@@ -129,6 +133,7 @@ class OfficeFile(OpenFile):
             self._passages = passages(self._contents.sections, context.options)
             self._source = source
             self._pdf = PdfFile(source, context, printed.pdf)
+            self._slide_titles = dict(enumerate(self._contents.slide_titles, 1))
             self._worksheet_pages = _find_worksheet_pages(printed, self._contents, self._pdf.count)
         except CorpusError as error:
             self._cleanup.close()
@@ -149,10 +154,14 @@ class OfficeFile(OpenFile):
         """Make the item of one page or, after the last of these, of a passage."""
         if ordinal > self._pdf.count:
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
-        item = self._pdf.item(ordinal)
+        item = restore_hyphens(self._pdf.item(ordinal), self._contents.compounds)
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
         if page := self._worksheet_pages.get(ordinal):
-            facts = replace(facts, worksheet=page.worksheet, cells=locate_cells(item, page.cells))
+            facts = replace(
+                facts, worksheet=page.worksheet, cells=locate_cells(item, page.cells), headings=()
+            )
+        elif title := self._slide_titles.get(ordinal):
+            facts = replace(facts, headings=locate_headings(item.text, [(title, 1)]))
         return replace(item, facts=facts, heading=facts.worksheet)
 
     def close(self) -> None:
@@ -173,14 +182,16 @@ def _find_worksheet_pages(
 def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:
     """Read what the pages of a document do not show as text; where it is damaged, say that it is not read."""
     with source.open() as file:
-        embedded = read_embedded(file)
+        embedded, comments = read_embedded(file), read_stored_comments(file)
     try:
         with printed.contents.open("rb") as file:
-            contents = read_contents(XmlParts(file))
+            contents = read_contents(XmlParts(file), comments)
     except (CorpusError, RecursionError) as error:
         contents = DocumentContents(unread=(UNREAD.format(error),))
-    sections, unread = contents.sections + embedded.sections, contents.unread + embedded.unread
-    return contents._replace(sections=sections, unread=unread)
+    with printed.pdf.open("rb") as pdf:
+        cut = find_cut_boxes(contents.boxes, pdf)
+    sections = cut + contents.sections + embedded.sections
+    return contents._replace(sections=sections, unread=contents.unread + embedded.unread)
 
 
 def _check(source: SourceFile) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
+from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
 from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
@@ -73,6 +75,7 @@ class PdfFile(OpenFile):
             pixels = page.render_pixels(_scale(page.size, options))
             reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
             image = to_image(pixels)
+        headings = locate_headings(reading.text, self._titles.get(ordinal, ()))
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
@@ -82,10 +85,18 @@ class PdfFile(OpenFile):
             text=reading.text,
             words=reading.words,
             text_source=reading.text_source,
-            facts=reading.facts,
+            facts=replace(reading.facts, headings=headings) if headings else reading.facts,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
+
+    @cached_property
+    def _titles(self) -> dict[int, list[tuple[str, int]]]:
+        """Titles in the outline of the file with their levels, by the number of their page."""
+        titles: dict[int, list[tuple[str, int]]] = {}
+        for entry in self._pages.read_outline():
+            titles.setdefault(entry.page, []).append((entry.title, entry.level))
+        return titles
 
     def _read_form(self) -> FormText:
         """Read a form of which the pages say only to wait; one with fields on its pages is all on these."""

@@ -15,6 +15,7 @@ import math
 import re
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -58,6 +59,8 @@ MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 10_000
 """Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
+MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
+"""Entries of an outline that are read, and their levels."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 
 
@@ -113,6 +116,16 @@ class PageFrame(NamedTuple):
         )
 
 
+class OutlineEntry(NamedTuple):
+    """An entry of the outline (bookmarks) of a PDF file."""
+
+    title: str
+    page: int
+    """Number of the page that it leads to, from 1."""
+    level: int
+    """From 1, the outermost."""
+
+
 class Pdf:
     """An open PDF file, by its path, its bytes, or something else that opens it.
 
@@ -149,6 +162,16 @@ class Pdf:
         return read_utf16(
             lambda buffer, size: raw.FPDF_GetPageLabel(self._pdf.raw, ordinal - 1, buffer, size)
         )
+
+    def read_outline(self) -> list[OutlineEntry]:
+        """Return the entries of the outline that lead to a page, as far as `MAX_OUTLINE_ENTRIES`."""
+        found: list[OutlineEntry] = []
+        for entry in islice(self._pdf.get_toc(max_depth=MAX_OUTLINE_DEPTH), MAX_OUTLINE_ENTRIES):
+            target = entry.get_dest()
+            page = None if target is None else target.get_index()
+            if page is not None:
+                found.append(OutlineEntry(str(entry.get_title()), int(page) + 1, int(entry.level) + 1))
+        return found
 
     def attached_files(self) -> list[str]:
         """Return the names of the files that are attached to the whole document."""
@@ -240,6 +263,10 @@ class IndependentPages:
     def label(self, ordinal: int) -> str:
         """Return the printed number of a page, as `Pdf.label`."""
         return self._pdf.label(ordinal)
+
+    def read_outline(self) -> list[OutlineEntry]:
+        """Return the entries of the outline, as `Pdf.read_outline`."""
+        return self._pdf.read_outline()
 
     def attached_files(self) -> list[str]:
         """Return the names of attached files, as `Pdf.attached_files`."""

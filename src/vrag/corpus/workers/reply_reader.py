@@ -238,8 +238,9 @@ def _facts(fields: _ItemMade) -> ItemFacts:
     spans = [(cell.start, cell.end) for cell in facts.cells]
     spans += [(cell.start, cell.end) for table in facts.tables for cell in table.cells]
     spans += [table.caption for table in facts.tables if table.caption]
+    spans += [(heading.start, heading.end) for heading in facts.headings]
     if any(not 0 <= start < end <= len(fields.text) for start, end in spans):
-        raise ReplyError("cells or tables outside of their text")
+        raise ReplyError("cells, tables or headings outside of their text")
     return facts
 
 

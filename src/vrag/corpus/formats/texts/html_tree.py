@@ -30,6 +30,7 @@ BLOCKS = frozenset(
 HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section ul".split())
 """HTML elements that an empty line follows."""
+BULLET = "• "
 SEEN_INPUTS = frozenset("text search email url tel number date datetime-local month week time".split())
 """Types of fields whose value is seen."""
 CELLS = frozenset({"td", "th"})
@@ -117,7 +118,9 @@ class _HtmlPage:
         self._in_reading = False
         self._lists: list[int | None] = []
         """For each list that is open the number of its next entry; None where entries have none."""
-        self._last = ""
+        self._mark: str = ""
+        """Bullet or number of the entry that has begun and has no text yet."""
+        self._last: str = ""
         """The end of the text so far."""
 
     def read(self, text: str) -> None:
@@ -157,6 +160,7 @@ class _HtmlPage:
         if tag in DROPPED or tag[0] in "-!" or self._is_unseen(node, tag):  # comments and the like
             return False
         if tag in HEADINGS:
+            self._end_mark()
             self._lay_out_table()
             self._heading = []
         elif tag in TABLE_PARTS:
@@ -179,8 +183,22 @@ class _HtmlPage:
         number = self._lists[-1] if self._lists else None
         if number is not None:
             number = _read_number(attributes.get("value"), number)
-            self._add(f"{number}. ")
+            self._mark = f"{number}. "
             self._lists[-1] = number + 1
+        elif self._lists and self._has_bullets(node):
+            self._mark = BULLET
+
+    def _end_mark(self) -> None:
+        """End the wait for the text of an entry that begins with a heading or a table."""
+        mark, self._mark = self._mark, ""
+        if mark != BULLET:
+            self._add(mark)
+
+    def _has_bullets(self, entry: LexborNode) -> bool:
+        """Return whether entries of a list have bullets: those of menus and in cells mostly have none."""
+        listed = entry.parent
+        style = (listed.attributes.get("style") or "") if listed is not None else ""
+        return not self._tables and listed is not None and listed.tag == "ul" and "none" not in style
 
     def _is_unseen(self, node: LexborNode, tag: str) -> bool:
         """Return whether nobody sees an element, such as the title of a drawing."""
@@ -224,6 +242,7 @@ class _HtmlPage:
         """Begin a table, its caption, a row or a cell."""
         table = self._tables[-1] if self._tables else None
         if tag == "table":
+            self._end_mark()
             self._lay_out_table()
             self._add("\n")
             is_layout = node.attributes.get("role") in {"presentation", "none"} or self._heading is not None
@@ -291,6 +310,8 @@ class _HtmlPage:
     def _end_block(self, tag: str) -> None:
         if tag in {"ol", "ul", "menu"} and self._lists:
             self._lists.pop()
+        if tag in {"ol", "ul", "menu", "li"}:
+            self._mark = ""
         self._pre = max(self._pre - (tag in {"pre", "textarea"}), 0)
         self._in_caption = self._in_caption and tag != "figcaption"
         if tag == "figure" and self._first_image is not None:  # else an inner figure has ended
@@ -316,6 +337,8 @@ class _HtmlPage:
         if self._in_reading:
             self._ruby.append(text)
             return
+        if self._mark and text.strip():
+            text, self._mark = self._mark + text.lstrip(), ""
         table = self._tables[-1] if self._tables else None
         if self._heading is not None:
             self._heading.append(text)
