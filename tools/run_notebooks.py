@@ -50,6 +50,7 @@ def notebook_kernel(folder: Path) -> Generator[NotebookClient]:
         kernel_name="python3",
         timeout=MAX_CELL_SECONDS,
         record_timing=False,
+        coalesce_streams=True,  # a busy machine prints the lines of a cell in several messages
         extra_arguments=["--log-level=40"],  # not that it listens on this machine only without encryption
     )
     with client.setup_kernel(cwd=str(folder), env=environment):
