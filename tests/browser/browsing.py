@@ -53,7 +53,7 @@ _ALWAYS.set()
 
 def collection_at(place: Path, documents: Path) -> Path:
     """Indexes the files of a folder."""
-    settings = Settings(collection=str(place), ocr="auto")
+    settings = Settings(collection=str(place), ocr=True)
     collection = Collection.create(place, corpus_options(settings))
     add(collection, [documents])
     return place

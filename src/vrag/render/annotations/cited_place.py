@@ -55,8 +55,7 @@ class CitedPlace:
     @property
     def title(self) -> str:
         """Its number, document and place."""
-        place = extent(self.evidence)
-        return f"[{self.number}] {_line(self.evidence.document)}, {place[:1].lower()}{place[1:]}"
+        return f"[{self.number}] {_line(self.evidence.document)}, {extent(self.evidence).lower()}"
 
     @property
     def note(self) -> str:

@@ -1,1 +1,0 @@
-"""One pass over a drawn page: which words are seen, what no word explains, and what OCR adds."""

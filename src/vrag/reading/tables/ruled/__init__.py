@@ -1,1 +1,0 @@
-"""Tables whose cells or rows ruling lines bound."""

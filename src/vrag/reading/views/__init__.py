@@ -1,1 +1,0 @@
-"""Items as the readers see them."""
