@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import answers, enlarges, environment, events_of, memorizes, note, of, searches
 from hypothesis import given
 from hypothesis import strategies as st
+from thread_time import at_most
 from vimrag_runs import KEEP, METHOD, SEARCH, end_of, graph_of
 
 from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
@@ -145,10 +145,9 @@ def test_blanks_keep_every_place_in_a_reply(reply: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("grammar", ["tags", "calls"])
 def test_a_hostile_reply_takes_no_time_with_the_square_of_its_length(grammar: str, piece: str) -> None:
-    start = time.thread_time()
-    read(grammar, piece * 50_000, last=True)
-    read(grammar, f"<function=add_answer_node>{piece * 50_000}", last=True)
-    assert time.thread_time() - start < 10  # tenths of a second; with the square, minutes
+    with at_most(10):  # tenths of a second; with the square, minutes
+        read(grammar, piece * 50_000, last=True)
+        read(grammar, f"<function=add_answer_node>{piece * 50_000}", last=True)
 
 
 LONG = 50_000
@@ -190,11 +189,10 @@ LONG = 50_000
 )
 def test_a_hostile_reply_of_one_long_part_is_read_in_time(form: str, filler: str) -> None:
     reply = form.replace("{}", filler * (LONG // len(filler))).replace("{{", "{").replace("}}", "}")
-    start = time.thread_time()
-    for grammar in ("tags", "calls"):
-        for text in (reply, reply.replace(filler * 40_000, "", 1)):
-            read(grammar, text, last=True)
-    assert time.thread_time() - start < 2  # hundredths of a second; with the square, many seconds
+    with at_most(2):  # hundredths of a second; with the square, many seconds
+        for grammar in ("tags", "calls"):
+            for text in (reply, reply.replace(filler * 40_000, "", 1)):
+                read(grammar, text, last=True)
 
 
 @pytest.mark.parametrize("broken", ["", ","], ids=["valid", "with a comma too many"])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thread_time import at_most
 
 from vrag.agent.actions import Flag, Invalid, Turn
 from vrag.agent.replies.call_parser import parse_call
@@ -375,9 +375,8 @@ def test_what_could_not_be_read_back_cannot_be_constructed(make: Any) -> None:  
 )
 def test_a_hostile_reply_does_not_take_time_with_the_square_of_its_length(piece: str) -> None:
     reply = piece * 100_000
-    start = time.thread_time()
-    assert isinstance(parse_call(reply).action, Invalid)
-    assert time.thread_time() - start < 5  # some tenths of a second; with the square, half a minute
+    with at_most(20):  # some tenths of a second; with the square, half a minute on an idle machine
+        assert isinstance(parse_call(reply).action, Invalid)
 
 
 def test_a_call_after_a_few_that_hold_none_is_found() -> None:

@@ -17,6 +17,7 @@ from vrag.corpus.formats.pdfium import Pdf
 if TYPE_CHECKING:
     from browsing import Desk, Opener
     from numpy.typing import NDArray
+    from playwright.sync_api import Page
 
 FORMULAS = r"""The loss is $L = \frac{1}{n}\sum_i \boldsymbol{x}_i^2$, costs $5 and $7, and \(\fbox{a}\):
 
@@ -145,12 +146,22 @@ def test_paper_shows_rectangle_and_words_without_backgrounds(desk: Desk, visit: 
     assert (inside.max(axis=2) < 110).mean() > 0.01  # the words of the table
 
 
+def _settled(page: Page) -> list[list[float]]:
+    """Where the view, the place and its words are, once they move no more."""
+    before: list[list[float]] = []
+    found: list[list[float]] = page.evaluate(PLACE)
+    while found != before:
+        page.wait_for_timeout(300)
+        before, found = found, page.evaluate(PLACE)
+    return found
+
+
 @pytest.mark.parametrize("window", [WIDE, NARROW])
 def test_the_viewer_opens_where_words_can_be_read(desk: Desk, visit: Opener, window: dict[str, int]) -> None:
     page = visit(f"{desk.address}/#/runs/{desk.run(PASSENGERS)}", viewport=window).page
     page.locator(".evidence-button").first.click()
     check_page_shown(page)
-    seen, place, words = page.evaluate(PLACE)
+    seen, place, words = _settled(page)
     assert words[3] - words[1] > 7.4  # of figures, without the blank above and below
     assert seen[0] < words[0] < words[2] < seen[2]
     assert seen[1] < words[1] < words[3] < seen[3]

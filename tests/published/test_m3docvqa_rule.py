@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-import time
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thread_time import at_most
 
 from vrag.datasets.m3docvqa import MAX_SPANS, best_match, list_em, list_f1, span_words
 from vrag.datasets.registry import RULES
@@ -176,10 +176,9 @@ def test_the_match_is_the_best_of_all(scores: list[list[float]]) -> None:
 
 
 def test_a_list_without_end_is_one_span_and_takes_no_time() -> None:
-    begun = time.thread_time()
     long = json.dumps([f"{n} cats" for n in range(MAX_SPANS + 1)])
-    assert scored(long, json.dumps([f"{n} cats" for n in range(100)]), listed=True)[0] == 0
-    assert scored(json.dumps(["cat"] * (MAX_SPANS + 1)), "cat") == (0, 1)
-    assert scored("[" * 100_000, "cat") == (0, 0)
-    assert scored(json.dumps(["cat"] * MAX_SPANS), json.dumps(["dog"] * 60), listed=True) == (0, 0)
-    assert time.thread_time() - begun < 2
+    with at_most(2):
+        assert scored(long, json.dumps([f"{n} cats" for n in range(100)]), listed=True)[0] == 0
+        assert scored(json.dumps(["cat"] * (MAX_SPANS + 1)), "cat") == (0, 1)
+        assert scored("[" * 100_000, "cat") == (0, 0)
+        assert scored(json.dumps(["cat"] * MAX_SPANS), json.dumps(["dog"] * 60), listed=True) == (0, 0)
