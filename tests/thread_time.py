@@ -1,4 +1,4 @@
-"""The time that a thread takes, whatever else its process does and holds."""
+"""Limits of the processor time of a thread, whatever else its process does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def at_most(seconds: float) -> Generator[None]:
-    """Fails if what is done meanwhile takes the thread longer.
+    """Fails if the block takes its thread longer than so many seconds of processor time.
 
-    Garbage is not collected meanwhile: that takes the longer the more objects the process holds.
+    The garbage collector is off meanwhile: its time grows with the number of objects in the process.
     """
     gc.disable()
     begun = time.thread_time()
@@ -24,4 +24,4 @@ def at_most(seconds: float) -> Generator[None]:
         taken = time.thread_time() - begun
     finally:
         gc.enable()
-    assert taken < seconds, f"it took {taken:.1f} s"
+    assert taken < seconds, f"It took {taken:.1f} s of processor time."

@@ -47,6 +47,8 @@ WIDE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 844}
 PATIENCE = 120_000
 """Milliseconds after which something does not come any more, on a machine that has much else to do."""
+PAUSE = 50
+"""Milliseconds between two looks at a page."""
 _ALWAYS = threading.Event()
 _ALWAYS.set()
 
@@ -249,10 +251,10 @@ def new_question(page: Page) -> None:
 
 def until(page: Page, condition: str) -> None:
     """Waits for an expression to hold. The page's policy lets nothing wait for it there."""
-    for _ in range(400):
+    for _ in range(PATIENCE // PAUSE):
         if page.evaluate(condition):
             return
-        page.wait_for_timeout(50)
+        page.wait_for_timeout(PAUSE)
     pytest.fail(condition)
 
 
@@ -273,7 +275,7 @@ def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     expect(leaf.locator("[data-box][data-here]").nth(index)).to_be_visible()
     check_page_shown(page)
     width, off = 0.0, list[float]()
-    for _ in range(400):
+    for _ in range(PATIENCE // PAUSE):
         found: list[float] | None = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
         if found is not None:
             width, height, *places = found
@@ -281,7 +283,7 @@ def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
             off = [(place - side) * by for place, side, by in zip(places, sides, scales, strict=True)]
             if width > 100 and all(abs(one) <= 2 for one in off):
                 return
-        page.wait_for_timeout(50)  # the place or the page before may be shown still
+        page.wait_for_timeout(PAUSE)  # the place or the page before may be shown still
     pytest.fail(f"On a page {width} px wide the sides are off by {off} px.")
 
 

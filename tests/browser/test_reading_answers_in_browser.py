@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from browsing import NARROW, PASSENGERS, WIDE, check_no_sideways, check_page_shown, until
+from browsing import NARROW, PASSENGERS, PATIENCE, WIDE, check_no_sideways, check_page_shown, until
 from hosting import SEARCH
 from PIL import Image
 from playwright.sync_api import expect
@@ -32,6 +32,8 @@ TYPED = (
     r"$\includegraphics{x.png}$",
     r"$\def\a{\a\a}\a$",
 )
+STILL = 300
+"""Milliseconds without a movement after which nothing moves any more."""
 PLACE = """() => {
   const sides = (element) => {
     const {top, bottom, left, right} = element.getBoundingClientRect();
@@ -147,13 +149,15 @@ def test_paper_shows_rectangle_and_words_without_backgrounds(desk: Desk, visit: 
 
 
 def _settled(page: Page) -> list[list[float]]:
-    """Where the view, the place and its words are, once they move no more."""
-    before: list[list[float]] = []
-    found: list[list[float]] = page.evaluate(PLACE)
-    while found != before:
-        page.wait_for_timeout(300)
-        before, found = found, page.evaluate(PLACE)
-    return found
+    """Where the view, the place and its words are, once they have stopped moving."""
+    before: list[list[float]] = page.evaluate(PLACE)
+    for _ in range(PATIENCE // STILL):
+        page.wait_for_timeout(STILL)
+        found: list[list[float]] = page.evaluate(PLACE)
+        if found == before:
+            return found
+        before = found
+    pytest.fail(f"The viewer still moves: {before}.")
 
 
 @pytest.mark.parametrize("window", [WIDE, NARROW])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from browsing import KAYAK, ask_by_key, new_question, served
+from browsing import KAYAK, PATIENCE, PAUSE, ask_by_key, new_question, served
 from dated_runs import DatedRuns
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
@@ -187,8 +187,10 @@ def test_a_role_that_changes_while_the_page_learns_of_the_last_change_is_learnt(
     expect(page.locator("#toasts")).to_contain_text("You may now ask and add documents.")
     roles.file.set_role("manage", ASK)
     page.evaluate(refuse)
-    while not waiting:
-        page.wait_for_timeout(50)
+    for _ in range(PATIENCE // PAUSE):
+        if waiting:
+            break
+        page.wait_for_timeout(PAUSE)
     waiting[0].continue_()
     expect(page.locator("#toasts")).to_contain_text("You may now ask.")
     expect(page.locator("#toasts .toast")).to_have_count(1)
@@ -197,7 +199,7 @@ def test_a_role_that_changes_while_the_page_learns_of_the_last_change_is_learnt(
 def test_settings_of_administrators_go_with_the_role(roles: Roles, visit: Opener) -> None:
     page = roles.enter(visit, ADMINISTER, "#/setup").page
     page.locator("#to-setup").click()
-    # What is under way would be refused after the change, and the form be gone before its button is pressed.
+    # Requests still under way would be refused after the change, and the form would go before the click.
     expect(page.locator("#found-none")).to_be_visible()
     expect(page.locator("#purge-kept")).to_contain_text("until somebody deletes them")
     roles.file.set_role("administer", MANAGE)

@@ -435,7 +435,7 @@ def test_what_a_killed_process_has_printed_by_itself_is_removed_at_the_next_star
 
 
 def left_files(folder: Path) -> list[Path]:
-    """What lies below the folders in `folder`, which another process may be removing."""
+    """Files and folders below the children of `folder`, which another process may be removing."""
     walk = (entry for child in folder.iterdir() for entry in os.walk(child))
     found = [Path(root, name) for root, folders, files in walk for name in (*folders, *files)]
     return [path for path in found if not path.name.startswith(".vrag-scratch")]

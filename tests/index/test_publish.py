@@ -438,7 +438,7 @@ class TestInterruption:
     ) -> None:
         """Every version of the file has so many lines as its lines say: a torn state would not.
 
-        While a version is loaded that takes long, a file that was replaced is not found at all.
+        A file that was replaced is not found at all while a version that takes long to load is loading.
         """
         collection = Collection.create(tmp_path / "moving")
         (folder / "a.txt").write_text("of 1 line")

@@ -65,7 +65,7 @@ function actionButton(action, choose) {
 let stack = null;
 
 /**
- * Tells something for some seconds; a failure stays until it is closed, or told again.
+ * Shows a notice for some seconds; a failure stays until it is closed, or until the same one is shown again.
  * @param {string} text
  * @param {{kind?: "note" | "ok" | "danger", hint?: string, action?: {label: string, run: () => void}}} [how]
  */
@@ -83,8 +83,7 @@ export function toast(text, { kind = "note", hint = "", action } = {}) {
     action && h("button", { type: "button", class: "quiet", text: action.label, on: { click: () => { close(); action.run(); } } }),
     iconButton("close", "Dismiss", { on: { click: close } }),
   );
-  const same = [...stack.children].find((other) => other instanceof HTMLElement && other.dataset.text === text);
-  if (kind === "danger" && !action) same?.remove();
+  if (kind === "danger" && !action) [...stack.children].find((other) => other instanceof HTMLElement && other.dataset.text === text)?.remove();
   stack.append(card);
   if (stack.matches(":popover-open")) stack.hidePopover();
   stack.showPopover(); // anew, so that it stands above a dialog
