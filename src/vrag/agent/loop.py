@@ -191,7 +191,7 @@ class Run:
             self._fail(error, StopReason.SEARCH_ERROR)
         except (RunError, MemoryError):  # of the machine; the run cannot be written, or nothing can
             raise
-        except Exception as error:  # noqa: BLE001 - a fault of the program is the reason of a failure too
+        except Exception as error:  # noqa: BLE001 - a bug in the program ends the run as failed, too
             log.error("The run %s failed.", self.log.run_id, extra={"fault": error})  # noqa: TRY400
             self._fail(error, StopReason.FAULT)
         finally:

@@ -86,7 +86,7 @@ class _DraftSearch:
             self.found = len(text)
         except VragError:
             return begun
-        except Exception as error:  # noqa: BLE001 - the whole answer is looked at again, and tells it
+        except Exception as error:  # noqa: BLE001 - the final answer is checked as a whole again
             report_fault(UnreadPart.EVIDENCE, "What the draft rests on could not be found", error)
             return begun
         evidence, citations = listing.numbered()
