@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from vrag.index.backups.snapshot import BackupSnapshot
 
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 WRITERS, READERS = 2, 3
 WAIT_SECONDS = 120.0
 MAX_FILES = 12

@@ -60,7 +60,7 @@ DOCUMENTS = ("annual-report-2024.pdf", "guillemot-slides.pdf", "notes-for-crews.
 QUESTIONS = ("When is the first crossing of the Guillemot planned?", "How many passengers were carried?")
 MAX_SECONDS = 240.0
 EMBEDDER = HashEmbedder(VectorKind.MULTI, 16)
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 
 
 class Damage(NamedTuple):

@@ -73,7 +73,7 @@ def make_corpus(folder: Path, documents: Sequence[Path], pages: int, *, plain: b
             first.save(path, deterministic_id=True)
         pdf = Pdf(path)
         with pdf.page(1) as page:
-            texts.append(read_layer(page)[0])
+            texts.append(read_layer(page).text)
             pictures.append(page.render(1.0).convert("RGB"))
         pdf.close()
     shutil.copy(folder / f"00 {documents[0].stem[:20]}.pdf", folder / "zz twin.pdf")

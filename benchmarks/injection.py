@@ -208,7 +208,7 @@ def layers(docs: Path) -> Iterator[str]:
         with closing(Pdf(path)) as pdf:
             for number in range(1, len(pdf) + 1):
                 with pdf.page(number) as page:
-                    yield read_layer(page)[0]
+                    yield read_layer(page).text
 
 
 def asked_offline(collection: Collection) -> list[tuple[str | None, tuple[Any, ...]]]:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-OPTIONS = CorpusOptions(ocr=False, workers=2)
+OPTIONS = CorpusOptions(ocr="never", workers=2)
 WORDS = "revenue margin growth table figure quarter region forecast cost share asset 收入 增长 利润".split()
 CALLS = {
     "add": "append",

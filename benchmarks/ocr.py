@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.table import Comparison, compared, show
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,7 +100,7 @@ def _pages(pdfs: Path) -> Iterator[tuple[tuple[Path, int], str]]:
         pdf = Pdf(path)
         for ordinal in range(1, len(pdf) + 1):
             with pdf.page(ordinal) as page:
-                text, _ = read_layer(page)
+                text = read_layer(page).text
             if not text or len(text) > 2000:
                 yield (path, ordinal), text
         pdf.close()

@@ -50,7 +50,7 @@ from vrag.index.embed_items import local
 from vrag.index.maintenance import prune
 from vrag.samples import corpus_dir
 
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 VERSIONS = 4
 """Of the files: at first, with more, with changed ones, without one."""
 LEFTOVERS = ("It is the picture of no item.", "items belong to no file.")
@@ -132,7 +132,7 @@ class Story:
             if version == 3:
                 self.vrag("index", "remove", str(self.corpus / REMOVED))
             else:
-                self.vrag("index", "add", str(self.corpus), "--workers", "1", "--no-ocr")
+                self.vrag("index", "add", str(self.corpus), "--workers", "1", "--ocr", "never")
             self.mark("done", version)
         for action in ("compact", "publish"):
             line = [sys.executable, "-m", "benchmarks.power_loss", f"--{action}", str(self.collection)]
@@ -142,7 +142,7 @@ class Story:
     def server(self) -> None:
         """Asks, uploads, asks the server, and removes."""
         write_corpus(self.corpus, 0)
-        self.vrag("index", "add", str(corpus_dir() / REPORT), "--workers", "1", "--no-ocr")
+        self.vrag("index", "add", str(corpus_dir() / REPORT), "--workers", "1", "--ocr", "never")
         self.mark("indexed", REPORT)
         self.mark("answered", json.loads(self.vrag("ask", QUESTION, "--json"))["run"])
         uploads = {

@@ -22,7 +22,7 @@ PDFS = DATASET.with_name("pdf")
 
 def collected(directory: Path, files: Sequence[Path], *, clip_seconds: float = 60.0) -> Collection:
     """The collection of some files, made or brought up to date; pages without text stay without."""
-    options = CorpusOptions(ocr=False, clip_seconds=clip_seconds)
+    options = CorpusOptions(ocr="never", clip_seconds=clip_seconds)
     collection = Collection.open_or_create(directory, options)
     add(collection, list(files), options)
     return collection

@@ -33,7 +33,7 @@ from vrag.corpus.converter import CorpusOptions
 
 target, most, *files = sys.argv[1:]
 sources = [read_source(Path(file)) for file in files]
-options = CorpusOptions(dpi=144, ocr=False, workers=1)
+options = CorpusOptions(dpi=144, ocr="never", workers=1)
 for _ in convert_all(sources, Path(target), options, lambda _: range(int(most) + 1, 20001)):
     pass
 """

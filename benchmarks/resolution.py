@@ -35,7 +35,7 @@ from vrag.agent.environment import Environment, picture_of
 from vrag.corpus.converter import CorpusOptions
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 from vrag.geometry import Box, Size, Space, View, draw_part
 from vrag.index.build import add
 from vrag.index.collection import Collection
@@ -96,7 +96,7 @@ def main(docs: Path, crops: int, dpi: float) -> None:
 
 
 def _indexed(directory: Path, files: Sequence[Path], dpi: float) -> Collection:
-    options = CorpusOptions(ocr=False, dpi=dpi)
+    options = CorpusOptions(ocr="never", dpi=dpi)
     collection = Collection.create(directory, options)
     add(collection, list(files), options)
     return collection
@@ -214,7 +214,8 @@ def _layer_words(path: Path, ordinal: int) -> tuple[str, tuple[Word, ...]]:
     pdf = Pdf(path)
     try:
         with pdf.page(ordinal) as page:
-            return read_layer(page)
+            layer = read_layer(page)
+            return layer.text, layer.words
     finally:
         pdf.close()
 

@@ -236,7 +236,7 @@ def compare(report: RetrievalReport, other: RetrievalReport, files: Mapping[str,
 
 def collect(work: Path, docs: Path, *, ocr: bool) -> Collection:
     """The collection of the documents, made or brought up to date."""
-    options = CorpusOptions(ocr=ocr)
+    options = CorpusOptions(ocr="auto" if ocr else "never")
     collection = Collection.open_or_create(work / ("ocr" if ocr else "layer"), options)
     report = add(collection, [docs], options)
     print(f"OCR {'on' if ocr else 'off'}: {report.items} items made in {report.seconds:.0f} s")

@@ -192,7 +192,7 @@ class Bench:
 @contextmanager
 def _bench(*, full: bool = False) -> Generator[Bench]:
     with tempfile.TemporaryDirectory() as folder, _server() as url:
-        collection = Collection.create(Path(folder) / "collection", CorpusOptions(ocr=False))
+        collection = Collection.create(Path(folder) / "collection", CorpusOptions(ocr="never"))
         add(collection, [corpus_dir()])
         searcher = BatchedSearcher(Engine(collection))
         chat = OpenAIChat(url, "scripted", concurrency=4 * BATCH)

@@ -45,7 +45,7 @@ def write_files(folder: Path) -> None:
 
 def collection_of(folder: Path, directory: Path) -> Collection:
     """The collection of the files in a folder."""
-    collection = Collection.create(directory, CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(directory, CorpusOptions(ocr="never", workers=1))
     added = add(collection, [folder])
     assert added.failed == 0, added
     return collection

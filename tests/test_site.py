@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image, ImageChops, ImageStat
 
 from tools import make_reference, make_site
 from vrag.settings import Settings
@@ -102,6 +103,38 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it(source: Path) -> None
             if source.is_relative_to(DOCS):
                 assert file.resolve().is_relative_to(DOCS), f"{target}: the site has no page of it"
             assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=source_name)
+def test_every_picture_is_described_in_words(page: Path) -> None:
+    for description, target in re.findall(
+        r"!\[([^\]]*)\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8"))
+    ):
+        assert len(description.split()) >= 3, target
+
+
+def test_the_pictures_of_what_is_read_are_those_that_the_tool_draws() -> None:
+    """`python tools/make_reading_pictures.py` draws them anew."""
+    tool = (ROOT / "tools" / "make_reading_pictures.py").read_text(encoding="utf-8")
+    drawn = re.findall(r'^    "([\w-]+)": Figure\(', tool, re.MULTILINE)
+    shown = re.findall(
+        r"\]\(images/read/([\w-]+)\.png\)", (DOCS / "what-is-read.md").read_text(encoding="utf-8")
+    )
+    assert drawn == shown
+    assert sorted(drawn) == sorted(path.stem for path in (DOCS / "images" / "read").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["form", "hidden-words", "turned-table", "page-numbers"])
+def test_a_picture_of_what_is_read_shows_what_is_read_now(name: str) -> None:
+    """Those without OCR and LibreOffice, whose versions may differ."""
+    from tools.make_reading_pictures import FIGURES, draw
+
+    drawn = draw(FIGURES[name])
+    with Image.open(DOCS / "images" / "read" / f"{name}.png") as shown:
+        assert shown.size == drawn.size
+        difference = ImageStat.Stat(ImageChops.difference(shown.convert("L"), drawn.convert("L")))
+    assert difference.mean[0] < 2
 
 
 def without_code(text: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def convert(source: Path, items: Path) -> list[Conversion]:
     """Convert a file."""
-    return list(convert_all([read_source(source)], items, CorpusOptions(ocr=False, workers=1)))
+    return list(convert_all([read_source(source)], items, CorpusOptions(ocr="never", workers=1)))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_threads_and_processes_give_the_same_items(
 def test_no_thread_is_left_when_a_conversion_is_over_or_left(document: Path, tmp_path: Path) -> None:
     before = threading.active_count()
     convert(document, tmp_path / "whole")
-    left = convert_all([read_source(document)], tmp_path / "left", CorpusOptions(ocr=False, workers=1))
+    left = convert_all([read_source(document)], tmp_path / "left", CorpusOptions(ocr="never", workers=1))
     next(left)
     left.close()
 

@@ -24,7 +24,8 @@ from vrag.cases.case_json import case_of
 from vrag.cases.rows import read_rows
 from vrag.chat.errors import ErrorResponse, failure_of, seconds_asked
 from vrag.chat.http_clients import base_of
-from vrag.corpus.formats.sections import html_page, json_lines, json_sections, markdown_sections
+from vrag.corpus.formats.sections import json_lines, json_sections, markdown_sections
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.sniff import decode, describe_head
 from vrag.distill.expert_messages import read_box, read_plan, read_score
 from vrag.embed.models.remote import Address

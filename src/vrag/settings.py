@@ -39,6 +39,7 @@ from vrag.providers import (
     hide_credentials,
     split_model,
 )
+from vrag.types import OcrMode, parse_ocr_mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,8 +150,11 @@ class Settings(BaseSettings):
     )
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, in dots per inch."""
-    ocr: bool = True
-    """Read pages and pictures without text by OCR."""
+    ocr: Annotated[OcrMode, BeforeValidator(parse_ocr_mode)] = Field(
+        default="auto",
+        description="What OCR reads: what is seen on a page and not in its text (auto), all of every page "
+        "(always), or nothing (never). true and false, of earlier versions, are auto and never.",
+    )
     page_seconds: float = Field(default=60.0, gt=0)
     """Time limit per page, in seconds of processor time."""
     max_pixels: int = Field(default=50_000_000, ge=1_000_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from vrag.geometry import Box, Size
@@ -54,6 +54,28 @@ def item_id(document: str, ordinal: int) -> str:
     return f"{document[:16]}-{ordinal}"
 
 
+OcrMode = Literal["auto", "always", "never"]
+"""What OCR reads: what is seen and not in the text of the file; all of every page; nothing."""
+
+
+def parse_ocr_mode(value: object) -> OcrMode:
+    """Return the mode of OCR that a setting names; true and false, of earlier versions, are auto and never.
+
+    Raises `ValueError` if it is none.
+
+    >>> parse_ocr_mode("always"), parse_ocr_mode(True), parse_ocr_mode("off")
+    ('always', 'auto', 'never')
+    """
+    text = str(value).strip().lower()
+    if text in {"auto", "always", "never"}:
+        return cast("OcrMode", text)
+    if text in {"true", "on", "yes", "1"}:
+        return "auto"
+    if text in {"false", "off", "no", "0"}:
+        return "never"
+    raise ValueError("it is auto, always or never")
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One word of an item's text: `item.text[start:end]`, and where it stands on the picture."""
@@ -62,6 +84,112 @@ class Word:
     end: int
     box: Box
     """In `Space.UNIT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedText:
+    """A part of an item's text, `item.text[start:end]`, whose lines do not run to the right."""
+
+    start: int
+    end: int
+    angle: int
+    """Degrees clockwise by which they are turned: 90 if they run down, 180 if upside down, 270 if up."""
+
+
+class TextCell(NamedTuple):
+    """A cell of a table in an item's text: `item.text[start:end]`, and the place it takes."""
+
+    row: int
+    """Number of its first row, from 0."""
+    column: int
+    """Number of its first column, from 0."""
+    rows: int
+    """Rows that it spans."""
+    columns: int
+    """Columns that it spans."""
+    start: int
+    end: int
+
+
+MAX_TABLE_PLACES = 200_000
+"""Rows times columns of all cells of a table in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table in an item's text, as its file has it. No two of its cells take the same place.
+
+    Raises `ValueError` if a cell takes no place, or all together take too many.
+    """
+
+    cells: tuple[TextCell, ...]
+    """Cells with words, by row and column."""
+    header_rows: int | None = None
+    """Rows at the top that hold the heads of columns; None where the file does not say."""
+    header_columns: int | None = None
+    """Columns at the left that hold the heads of rows; None where the file does not say."""
+    caption: tuple[int, int] | None = None
+    """Where its caption stands in the text; None if it has none."""
+    is_part: bool = False
+    """True if other items have more rows of it: what is counted or added up here is not that of the table."""
+
+    def __post_init__(self) -> None:
+        """Check the places of the cells: they may come from a file that means harm."""
+        for cell in self.cells:
+            if min(cell.row, cell.column, cell.start) < 0 or min(cell.rows, cell.columns) < 1:
+                raise ValueError("a cell without a place")
+        reach = max((max(cell.row + cell.rows, cell.column + cell.columns) for cell in self.cells), default=0)
+        if max(reach, sum(cell.rows * cell.columns for cell in self.cells)) > MAX_TABLE_PLACES:
+            raise ValueError("a table with too many places")
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedCell:
+    """A cell of a sheet in an item's text: `item.text[start:end]` is what it shows."""
+
+    start: int
+    end: int
+    address: str
+    """Its address in the sheet: "C14"."""
+    value: str = ""
+    """The stored value of a number or a date, where it is not what is shown."""
+
+
+OF_WHOLE_DOCUMENT = "The document"
+"""Beginning of the sentences of `ItemFacts.unread` that concern more than their item."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedHeading:
+    """A heading in the text of a page that its file marks as one: `item.text[start:end]`."""
+
+    start: int
+    end: int
+    level: int
+    """From 1, the outermost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFacts:
+    """Facts of an item besides its text and its picture. They are stored together, as JSON."""
+
+    label: str = ""
+    """Printed number of the page, where its file says it: "iv", "A-3"."""
+    hidden_text: str = ""
+    """Words that the file has at this page and nobody sees on it. Neither searched nor answered from."""
+    unread: tuple[str, ...] = ()
+    """Sentences that say what is seen and not in the text, and what would read it. Those about the whole
+    document are facts of one of its items, and begin with `OF_WHOLE_DOCUMENT`."""
+    turned: tuple[TurnedText, ...] = ()
+    """Parts of the text whose lines are turned, in order."""
+    worksheet: str = ""
+    """Name of the sheet that the page shows, if it is one of a workbook."""
+    cells: tuple[AddressedCell, ...] = ()
+    """Cells of the sheet that were found in the text, in order."""
+    tables: tuple[TextTable, ...] = ()
+    """Tables of the text that the file itself has as tables, in order."""
+    headings: tuple[MarkedHeading, ...] = ()
+    """Headings of a page by the outline of its file, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +235,7 @@ class Item:
     """The headings above a passage, outermost first, joined by " › "."""
     uid: str = ""
     """Its name outside of the collection, if it has one; for people and other programs."""
+    facts: ItemFacts = ItemFacts()
     checksum: int = field(default=0, compare=False)
     """Checksum of the stored picture; 0 where it is not known."""
     shown_name: str = field(default="", compare=False)
@@ -131,7 +260,7 @@ class DocumentStatus(StrEnum):
     READY = "ready"
     """All its items are in the index."""
     PARTIAL = "partial"
-    """Some of its items could not be made; the reason names them."""
+    """Some of its items could not be made, or something that they show not read; the reason names them."""
     FAILED = "failed"
     """Nothing could be made of it; the reason says why."""
 

@@ -55,7 +55,7 @@ _ALWAYS.set()
 
 def collection_at(place: Path, documents: Path) -> Path:
     """Indexes the files of a folder."""
-    settings = Settings(collection=str(place), ocr=True)
+    settings = Settings(collection=str(place), ocr="auto")
     collection = Collection.create(place, corpus_options(settings))
     add(collection, [documents])
     return place

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browsing import KAYAK, ask_by_key, check_no_sideways, collection_at, served
+from corpus.annotated_pdfs import ATTACHED_PLAN, annotated_page
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from playwright.sync_api import expect
 
@@ -268,3 +269,34 @@ def test_types_that_need_software_are_refused_by_the_page(
     job = page.locator(".job[data-file='film.mp4']")
     expect(job).to_contain_text("This server cannot read videos: PyAV is not installed on it.")
     expect(job).to_contain_text("pip install 'vrag-agent[video]'")
+
+
+@pytest.fixture(scope="module")
+def half_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A document with an attached file, and one with words that nobody sees."""
+    folder = tmp_path_factory.mktemp("half")
+    (folder / "files").mkdir()
+    (folder / "files" / "minutes.pdf").write_bytes(annotated_page(catalog=ATTACHED_PLAN))
+    white = "1 1 1 rg " + text_at(72, 600, "three hidden words")
+    (folder / "files" / "tender.pdf").write_bytes(pdf_bytes(PdfPage(text_at(72, 700, "Tender") + white)))
+    return collection_at(folder / "harbour", folder / "files")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_below_a_document_stands_what_of_it_is_not_read(
+    half_read: Path, tmp_path: Path, visit: Opener, width: int
+) -> None:
+    with served(shutil.copytree(half_read, tmp_path / "harbour")) as desk:
+        page = opened(desk, visit)
+        page.set_viewport_size({"width": width, "height": 900})
+        minutes, tender = page.locator(".held-row").all()
+        expect(minutes.locator(".chip")).to_have_text("Partly read")
+        expect(minutes.locator(".held-problems li")).to_have_text(
+            "The document has an attached file (plan.dwg), which is not read. Save it and add it."
+        )
+        expect(minutes.locator(".held-problems li")).to_be_visible()
+        expect(tender.locator(".held-hidden")).to_have_text(
+            "3 words that its pages do not show: not searched."
+        )
+        expect(tender.locator(".chip")).to_have_count(0)
+        check_no_sideways(page)

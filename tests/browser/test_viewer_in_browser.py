@@ -122,7 +122,7 @@ def check_words_lie_on_the_picture(desk: Desk, page: Page) -> None:
         lines = httpx.get(f"{desk.address}/items/{leaf['item']}/words").json()["lines"]
         assert len(lines) == len(leaf["lines"])
         for line, drawn in zip(lines, leaf["lines"], strict=True):
-            turned = line.get("angle", 0) != 0
+            turned = line.get("angle", 0) % 180 != 0
             for (text, _, *sides), span in zip(line["words"], drawn["words"], strict=True):
                 scale = [leaf["width"], leaf["height"]] * 2
                 wanted = [side * factor for side, factor in zip(sides, scale, strict=True)]
@@ -135,7 +135,9 @@ def check_words_lie_on_the_picture(desk: Desk, page: Page) -> None:
 
 
 class TestWords:
-    @pytest.mark.parametrize(("name", "pages"), [("words.pdf", (1, 2, 3)), ("hebrew.pdf", (1,))])
+    @pytest.mark.parametrize(
+        ("name", "pages"), [("words.pdf", (1, 2, 3)), ("upside-down.pdf", (1,)), ("hebrew.pdf", (1,))]
+    )
     def test_lie_on_the_picture_at_every_size(
         self, shown: Desk, visit: Opener, name: str, pages: tuple[int, ...]
     ) -> None:

@@ -34,6 +34,7 @@ SIDEWAYS = "BT /F1 14 Tf 0 1 -1 0 300 200 Tm (Share of net revenue upwards) Tj E
     60, 700, "Upright", 14
 )
 UPRIGHT_BY_ROTATION = "BT /F1 14 Tf 0 1 -1 0 200 100 Tm (Net revenue on a turned page) Tj ET\n"
+UPSIDE_DOWN = text_at(60, 700, "Net revenue of a page", 14) + text_at(60, 660, "that lies upside down", 14)
 SPOT = (0.25, 0.5, 0.5, 0.625)
 """Of the black rectangle on a page, in fractions of it."""
 SPOTTED = "0 0 0 rg 153 297 153 99 re f\n" + text_at(60, 720, "A black rectangle", 12)
@@ -50,11 +51,13 @@ def build(place: Path, folder: Path) -> Collection:
     pages = (PdfPage(WORDS), PdfPage(SIDEWAYS), turned, PdfPage(SPOTTED))
     (folder / "words.pdf").write_bytes(pdf_bytes(*pages))
     (folder / "other.pdf").write_bytes(pdf_bytes(PdfPage(text_at(60, 700, "Another document", 12))))
+    upside_down = PdfPage(UPSIDE_DOWN, f"{LETTER} /Rotate 180")
+    (folder / "upside-down.pdf").write_bytes(pdf_bytes(upside_down))
     notes = "\n\n".join(
         f"## Part {n}\n\nThe ferry of part {n} has a net revenue. {'Fog. ' * 150}" for n in range(3)
     )
     (folder / "notes.md").write_text(f"# Notes\n\n{notes}\n")
-    collection = Collection.create(place, CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(place, CorpusOptions(ocr="never", workers=1))
     assert add(collection, [folder]).failed == 0
     _insert(collection, folder / "hebrew.pdf", [_hebrew()])
     _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)])

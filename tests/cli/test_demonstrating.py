@@ -32,7 +32,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     templates = ("emblem", "emblem_pair")
     write(synthesize(SynthesisOptions(documents=4, pages=4, templates=templates)), folder)
-    add(Collection.create(folder / "collection", CorpusOptions(ocr=False)), [folder / "documents"])
+    add(Collection.create(folder / "collection", CorpusOptions(ocr="never")), [folder / "documents"])
     return folder
 
 

@@ -43,7 +43,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def run(*arguments: str | Path) -> str:
-    done = CliRunner().invoke(app, ["index", "import", "--no-ocr", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["index", "import", "--ocr", "never", *map(str, arguments)])
     if isinstance(done.exception, VragError):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -108,7 +108,7 @@ def test_until_then_nothing_is_added_and_vectors_are_not_searched(
 def test_a_new_collection_has_the_options_asked_for(tmp_path: Path) -> None:
     write_node(tmp_path / "nodes", "a.jpg", np.ones((2, 128), np.float32))
     run(tmp_path / "nodes")
-    assert not Collection.open(tmp_path / "collection").header.options.ocr
+    assert Collection.open(tmp_path / "collection").header.options.ocr == "never"
 
 
 def test_what_is_no_index_is_refused_with_a_way_out(tmp_path: Path) -> None:
@@ -177,5 +177,5 @@ def test_a_server_that_only_the_collection_names_is_not_opened(
     kept["embedder"] |= {"name": server}
     header.write_bytes(seal_json(kept))
     settings.clear()
-    CliRunner().invoke(app, ["index", "import", "--no-ocr", str(old)])
+    CliRunner().invoke(app, ["index", "import", "--ocr", "never", str(old)])
     assert settings == []

@@ -61,7 +61,7 @@ def run(*arguments: object) -> str:
 def test_pages_are_indexed_found_and_matched(
     models: Path, documents: Path, tmp_path: Path, name: str, vectors: str, limit: str
 ) -> None:
-    run("index", "add", documents, "--no-ocr", "--embedder", f"sentence:{models / name}")
+    run("index", "add", documents, "--ocr", "never", "--embedder", f"sentence:{models / name}")
     assert f"{vectors} (2 counted), {limit}" in run("index", "status")
     found = json.loads(run("search", "a red square", "--ranking", "vector", "--json"))
     assert len(found["hits"]) == 2
@@ -74,7 +74,7 @@ def test_pages_are_indexed_found_and_matched(
 @pytest.mark.slow
 def test_a_collection_from_before_the_limit_goes_on_without_it(models: Path, documents: Path) -> None:
     """Its settings name no limit, as those of a collection made with none."""
-    add = ("index", "add", documents, "--no-ocr", "--embedder", f"sentence:{models / 'colqwen2'}")
+    add = ("index", "add", documents, "--ocr", "never", "--embedder", f"sentence:{models / 'colqwen2'}")
     run(*add, "--visual-tokens", 0)
     assert "105 to 1828 vectors (2 counted), visual tokens as the model allows" in run("index", "status")
     Image.effect_noise((1100, 1400), 90).convert("RGB").save(documents / "more.png")
@@ -88,12 +88,22 @@ def test_a_collection_from_before_the_limit_goes_on_without_it(models: Path, doc
 
 @pytest.mark.slow
 def test_flags_of_an_embedder_are_refused_where_they_have_no_effect(documents: Path, models: Path) -> None:
-    run("index", "add", documents, "--no-ocr")
+    run("index", "add", documents, "--ocr", "never")
     for flags in (["--visual-tokens", "5"], ["--document-instruction", "Find the page."]):
         with pytest.raises(EmbedError, match=rf"no vectors, so \w+ \({flags[0]}\) has no effect"):
             run("index", "add", documents, *flags)
     assert "--query-instruction has no effect" in run("search", "red", "--query-instruction", "Find it.")
     visual = documents.parent / "visual"
-    run("index", "add", documents, "--no-ocr", "-c", visual, "--embedder", f"sentence:{models / 'colqwen2'}")
+    run(
+        "index",
+        "add",
+        documents,
+        "--ocr",
+        "never",
+        "-c",
+        visual,
+        "--embedder",
+        f"sentence:{models / 'colqwen2'}",
+    )
     both = run("search", "red", "-c", visual, "-c", documents.parent / "collection")
     assert "ranked by words only: collection" in both

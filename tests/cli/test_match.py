@@ -108,7 +108,7 @@ def test_an_item_is_matched_by_the_model_of_its_collection_alone(
     from vrag.index.collection import Collection
 
     embedder = open_embedder(f"sentence:{model}", device="cpu")
-    options = CorpusOptions(ocr=False, workers=1)
+    options = CorpusOptions(ocr="never", workers=1)
     collection = Collection.create(tmp_path / "c", options, embedder=embedder)
     add(collection, [page], embedder=embedder)
     (row,) = collection.scan(["id"]).data.to_pylist()
@@ -157,7 +157,7 @@ def test_a_server_that_only_the_collection_names_is_not_opened(
     def opened(*_: object, **__: object) -> HashEmbedder:
         raise AssertionError("the server of a stranger is opened")
 
-    Collection.create(tmp_path / "c", CorpusOptions(ocr=False, workers=1), embedder=HashEmbedder())
+    Collection.create(tmp_path / "c", CorpusOptions(ocr="never", workers=1), embedder=HashEmbedder())
     header = tmp_path / "c" / "collection.json"
     kept = json.loads(header.read_text())
     kept["embedder"] |= {"name": server}

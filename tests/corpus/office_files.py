@@ -12,8 +12,12 @@ import sys
 import textwrap
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAMESPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{where}:1.0"'
@@ -150,8 +154,10 @@ def stand_in(folder: Path, does: str) -> Path:
     program = folder / "soffice"
     program.write_text(
         f"#!{sys.executable} -IS\n"
-        "import os, sys, time\nfrom pathlib import Path\n"
-        'outdir, document = Path(sys.argv[sys.argv.index("--outdir") + 1]), Path(sys.argv[-1])\n'
+        "import os, sys, time\nfrom pathlib import Path\nfrom urllib.parse import unquote\n"
+        'profile = next(each.partition("file://")[2] for each in sys.argv if "file://" in each)\n'
+        "work_dir = Path(unquote(profile)).parent\n"
+        'outdir, document = work_dir / "out", next(work_dir.glob("document.*"))\n'
         f"PAGES = {pages!r}\n"
         "def save(pages):\n"
         "    outdir.mkdir(exist_ok=True)\n"
@@ -159,3 +165,122 @@ def stand_in(folder: Path, does: str) -> Path:
     )
     program.chmod(0o755)
     return program
+
+
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+EXCEL = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+EXCEL_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def _package(
+    main: str, types: dict[str, str], relations: Sequence[tuple[str, str]], parts: dict[str, str]
+) -> bytes:
+    """An Office Open XML file.
+
+    Args:
+        main: Path of the main part.
+        types: Media type of each part, by its path.
+        relations: Kinds of relation of the main part, with the path of the other one from its folder.
+        parts: Contents by path.
+    """
+    overrides = "".join(
+        f'<Override PartName="/{path}" ContentType="{media}"/>' for path, media in types.items()
+    )
+    relation = '<Relationship Id="{}" Type="' + OFFICE + '/{}" Target="{}"/>'
+    listed = "".join(relation.format(f"r{n}", kind, path) for n, (kind, path) in enumerate(relations, 1))
+    folder, _, name = main.rpartition("/")
+    head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+    return archive(
+        {
+            "[Content_Types].xml": f'{head}<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
+            'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+            f'<Default Extension="html" ContentType="text/html"/>'
+            f'<Default Extension="mht" ContentType="message/rfc822"/>{overrides}</Types>',
+            "_rels/.rels": f'{head}<Relationships xmlns="{PACKAGE}/relationships">'
+            f"{relation.format('r1', 'officeDocument', main)}</Relationships>",
+            f"{folder}/_rels/{name}.rels": f'{head}<Relationships xmlns="{PACKAGE}/relationships">{listed}'
+            "</Relationships>",
+        }
+        | {path: f"{head}{content}" if path.endswith(".xml") else content for path, content in parts.items()}
+    )
+
+
+def docx(body: str, comments: str = "", chunk: str = "", chunk_name: str = "chunk.html") -> bytes:
+    """A text of Word.
+
+    Args:
+        body: Its paragraphs and tables, with the prefix `w`.
+        comments: Elements `w:comment`.
+        chunk: An embedded document, for an element `w:altChunk r:id="r2"`.
+        chunk_name: Its name in the archive.
+    """
+    names = f'xmlns:w="{WORD}" xmlns:r="{OFFICE}"'
+    types = {
+        "word/document.xml": f"{WORD_TYPE}.document.main+xml",
+        "word/comments.xml": f"{WORD_TYPE}.comments+xml",
+    }
+    return _package(
+        "word/document.xml",
+        types,
+        [("comments", "comments.xml"), *([("aFChunk", chunk_name)] if chunk else [])],
+        {
+            "word/document.xml": f"<w:document {names}><w:body>{body}</w:body></w:document>",
+            "word/comments.xml": f"<w:comments {names}>{comments}</w:comments>",
+        }
+        | ({f"word/{chunk_name}": chunk} if chunk else {}),
+    )
+
+
+def word_run(text: str, properties: str = "", element: str = "t") -> str:
+    """A run of text in Word."""
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:{element} xml:space="preserve">{text}</w:{element}></w:r>'
+
+
+def xlsx(*sheets: str, names: Sequence[str] = (), hidden: Sequence[str] = (), styles: str = "") -> bytes:
+    """A workbook of Excel.
+
+    Args:
+        sheets: What is in each, from `cols` or `sheetData` on.
+        names: Their names; S1, S2, … for those without.
+        hidden: Names of those that are hidden.
+        styles: What the part of the styles has.
+    """
+    named = [*names, *(f"S{n}" for n in range(len(names) + 1, len(sheets) + 1))]
+    states = ["hidden" if name in hidden else "visible" for name in named]
+    entries = "".join(
+        f'<sheet name="{name}" sheetId="{n}" state="{state}" r:id="r{n}"/>'
+        for n, (name, state) in enumerate(zip(named, states, strict=True), 1)
+    )
+    paths = [f"xl/worksheets/sheet{n}.xml" for n in range(1, len(sheets) + 1)]
+    parts = {
+        "xl/workbook.xml": f'<workbook xmlns="{EXCEL}" xmlns:r="{OFFICE}"><sheets>{entries}</sheets>'
+        "</workbook>",
+        "xl/styles.xml": f'<styleSheet xmlns="{EXCEL}">{styles}</styleSheet>',
+    }
+    for path, sheet in zip(paths, sheets, strict=True):
+        parts[path] = f'<worksheet xmlns="{EXCEL}" xmlns:r="{OFFICE}">{sheet}</worksheet>'
+    types = dict.fromkeys(paths, f"{EXCEL_TYPE}.worksheet+xml")
+    types |= {"xl/workbook.xml": f"{EXCEL_TYPE}.sheet.main+xml", "xl/styles.xml": f"{EXCEL_TYPE}.styles+xml"}
+    relations = [("worksheet", path.removeprefix("xl/")) for path in paths] + [("styles", "styles.xml")]
+    return _package("xl/workbook.xml", types, relations, parts)
+
+
+def row_of(number: int, *cells: str | float | None, attributes: str = "", style: int = 0) -> str:
+    """A row of a worksheet: text, numbers, formulas (which begin with "=") and empty cells."""
+    written = "".join(
+        _cell(f"{chr(64 + column)}{number}", value, style)
+        for column, value in enumerate(cells, 1)
+        if value is not None
+    )
+    return f'<row r="{number}" {attributes}>{written}</row>'
+
+
+def _cell(address: str, value: str | float, style: int) -> str:
+    if not isinstance(value, str):
+        return f'<c r="{address}" s="{style}"><v>{value}</v></c>'
+    if value.startswith("="):
+        return f'<c r="{address}"><f>{value[1:]}</f></c>'
+    return f'<c r="{address}" t="inlineStr"><is><t>{value}</t></is></c>'

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RESOURCES = "/Resources << /Font << /F1 3 0 R >> >>"
 
@@ -122,3 +126,34 @@ def _rc4(key: bytes, data: bytes) -> bytes:
         state[i], state[j] = state[j], state[i]
         out.append(byte ^ state[(state[i] + state[j]) % 256])
     return bytes(out)
+
+
+def remapped_pdf(content: str, mapping: Mapping[str, str], entries: str = "/MediaBox [0 0 612 792]") -> bytes:
+    """A PDF file of one page that is drawn right, and whose text layer has other letters.
+
+    Args:
+        content: What is drawn.
+        mapping: The letter that the layer has for one that is drawn; others are themselves.
+        entries: Entries of the page's dictionary.
+    """
+    lines = [f"<{ord(drawn):02x}> <{ord(stored):04x}>" for drawn, stored in mapping.items()]
+    parts = [lines[start : start + 100] for start in range(0, len(lines), 100)]
+    body = "\n".join(f"{len(part)} beginbfchar\n" + "\n".join(part) + "\nendbfchar" for part in parts)
+    table = (
+        "/CIDInit /ProcSet findresource begin\nbegincmap\n/CMapName /Custom def\n/CMapType 2 def\n"
+        f"1 begincodespacerange\n<00> <ff>\nendcodespacerange\n{body}\nendcmap\nend"
+    )
+    font = (
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 7 0 R >>"
+    )
+    return assemble(
+        [
+            "<< /Type /Catalog /Pages 2 0 R >>",
+            "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            font,
+            f"<< /Type /Page /Parent 2 0 R {entries} /Contents 5 0 R {RESOURCES} >>",
+            f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+            "null",
+            f"<< /Length {len(table)} >>\nstream\n{table}\nendstream",
+        ]
+    )

@@ -380,7 +380,7 @@ def test_the_order_of_work_does_not_change_the_items(tmp_path: Path) -> None:
     path.write_bytes(pdf_bytes(*(PdfPage(text_at(72, 700, f"this is page number {n}")) for n in range(20))))
     found: list[dict[str, str]] = []
     for workers in (1, 3):
-        options = CorpusOptions(workers=workers, ocr=False)
+        options = CorpusOptions(workers=workers, ocr="never")
         results = convert_all([read_source(path)], tmp_path / f"items{workers}", options)
         found.append({c.item.id: repr(c.item) for c in results if isinstance(c, Converted)})
     assert len(found[0]) == 20

@@ -16,12 +16,13 @@ from corpus.image_files import png_bomb
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.html import HtmlFile
-from vrag.corpus.formats.sections import html_page
+from vrag.corpus.formats.texts.html_tree import html_page
+from vrag.corpus.pages.page_pass import PageReading
 from vrag.corpus.workers.replies import TaskRejected
 from vrag.corpus.workers.requests import Task
 from vrag.corpus.workers.worker import OpenFileCache, run
 from vrag.errors import CorpusError
-from vrag.types import Item, ItemKind, TextSource
+from vrag.types import Item, ItemFacts, ItemKind, TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def outcomes(folder: Path, html: str, name: str = "page.html") -> list[Outcome]:
     """What comes of each item of an HTML file, in order."""
     path = folder / name
     path.write_text(html, encoding="utf-8")
-    context = ConversionContext(folder.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(folder.parent / "items", CorpusOptions(ocr="never"))
     results: list[Outcome] = []
     with HtmlFile(read_source(path), context) as file:
         for ordinal in range(1, file.count + 1):
@@ -121,8 +122,8 @@ def test_text_in_the_picture_stands_before_its_description(
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
 
 
-def _seen(image: Image.Image) -> tuple[str, tuple[()]]:
-    return "seen words", ()
+def _seen(image: Image.Image, mode: str) -> PageReading:
+    return PageReading("seen words", (), TextSource.OCR, ItemFacts())
 
 
 @pytest.mark.parametrize(
@@ -193,12 +194,12 @@ def test_a_missing_picture_that_decorates_is_left_out(site: Path, attributes: st
 
 def test_a_side_of_any_length_is_read(site: Path) -> None:
     page = f'<p>Words.</p><img src="gone.png" alt="Menu" width="{"9" * 5000}">'
-    assert any(isinstance(outcome, str) and "No such file" in outcome for outcome in outcomes(site, page))
+    assert any(isinstance(outcome, str) and "It is missing" in outcome for outcome in outcomes(site, page))
 
 
 def test_a_missing_picture_with_a_caption_is_told(site: Path) -> None:
     page = '<p>Words.</p><figure><img src="gone.png"><figcaption>Fares by line</figcaption></figure>'
-    assert any(isinstance(outcome, str) and "No such file" in outcome for outcome in outcomes(site, page))
+    assert any(isinstance(outcome, str) and "It is missing" in outcome for outcome in outcomes(site, page))
 
 
 def test_a_base_within_the_folder_counts(site: Path) -> None:
@@ -209,7 +210,7 @@ def test_a_base_within_the_folder_counts(site: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("gone.png", None, "No such file"),
+        ("gone.png", None, "It is missing"),
         ("text.png", b"no picture", "it seems to be text"),
         ("drawing.svg", b"<svg/>", "it seems to be text"),
         ("bomb.png", png_bomb(60_000, 60_000), "the limit is"),
@@ -279,7 +280,7 @@ def test_references_of_any_kind_never_raise(tmp_path_factory: pytest.TempPathFac
     quoted = reference.replace("&", "&amp;").replace('"', "&quot;").encode("utf-8", "replace").decode()
     path = folder / "a.html"
     path.write_text(f'<p>{"Words " * 800}</p><img src="{quoted}"><img src="data:{quoted}">', encoding="utf-8")
-    options = CorpusOptions(ocr=False)
+    options = CorpusOptions(ocr="never")
     task = Task(HtmlFile, read_source(path), options, None)
     for message in run(task, ConversionContext(folder, options), OpenFileCache()):
         assert not isinstance(message, TaskRejected) or message.ordinal

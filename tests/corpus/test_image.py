@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Item
 
-OPTIONS = CorpusOptions(ocr=False)
+OPTIONS = CorpusOptions(ocr="never")
 
 
 def items_of(path: Path, options: CorpusOptions = OPTIONS) -> list[Item]:

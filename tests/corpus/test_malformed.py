@@ -327,7 +327,7 @@ def write_tree(root: Path) -> dict[Path, str]:
         path = root / "links" / name
         path.symlink_to(target)
         classes[path] = "links"
-    for name in ("a.epub", "b.mp3", "c"):
+    for name in ("a.zip", "b.mp3", "c"):
         path = root / "links" / name
         path.write_bytes(b"something")
         classes[path] = "unsupported"
@@ -352,7 +352,7 @@ def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path
             else:
                 yield read_source(found)
 
-    options = CorpusOptions(ocr=False, page_seconds=20, workers=2)
+    options = CorpusOptions(ocr="never", page_seconds=20, workers=2)
     for conversion in convert_all(sources(), tmp_path / "items", options):
         path = conversion.source.path
         match conversion:

@@ -36,12 +36,13 @@ def test_files_are_found_at_any_depth_sorted_and_in_any_case(tmp_path: Path) -> 
 def test_unknown_suffixes_are_reported_and_hidden_files_are_not(tmp_path: Path) -> None:
     touch(tmp_path / ".hidden.pdf")
     touch(tmp_path / ".git" / "a.txt")
-    odd, none = touch(tmp_path / "a.xyz"), touch(tmp_path / "Makefile")
+    odd, none, mail = (touch(tmp_path / name) for name in ("a.xyz", "Makefile", "a.msg"))
     files, skipped = split(tmp_path)
     assert files == []
     assert skipped == {
         odd: "Files of type .xyz are not supported.",
         none: "Files without a suffix are not supported.",
+        mail: "Files of type .msg are not supported. Save mail of Outlook as .eml.",
     }
 
 

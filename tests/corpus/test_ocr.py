@@ -10,7 +10,8 @@ from PIL import Image
 from pypdfium2 import PdfDocument
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from vrag.corpus.ocr import MODELS, read_picture, rows
+from vrag.corpus.ocr import MODELS, rows
+from vrag.corpus.pages.page_pass import read_picture
 from vrag.types import Word
 
 
@@ -21,7 +22,7 @@ def letter() -> tuple[Image.Image, str, tuple[Word, ...]]:
     content = "".join(text_at(60, 330 - 60 * n, line, 20) for n, line in enumerate(lines))
     document = PdfDocument(pdf_bytes(PdfPage(content, "/MediaBox [0 0 460 400]")))
     picture = Image.fromarray(document[0].render(scale=2, rev_byteorder=True).to_numpy())  # pyright: ignore
-    return picture, *read_picture(picture)
+    return picture, *read_picture(picture)[:2]
 
 
 def test_print_is_read_line_by_line() -> None:
@@ -48,7 +49,7 @@ def test_words_are_those_of_the_text_and_their_boxes_hold_the_ink() -> None:
 
 @pytest.mark.parametrize("colour", ["white", "black", (250, 247, 240)])
 def test_a_blank_picture_has_no_text(colour: str | tuple[int, int, int]) -> None:
-    assert read_picture(Image.new("RGB", (600, 800), colour)) == ("", ())
+    assert read_picture(Image.new("RGB", (600, 800), colour))[:2] == ("", ())
 
 
 def test_texture_is_no_text() -> None:

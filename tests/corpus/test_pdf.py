@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Item
 
-OPTIONS = CorpusOptions(ocr=False)
+OPTIONS = CorpusOptions(ocr="never")
 LONG = "Mostly harmless planet Earth"
 
 
@@ -109,7 +109,7 @@ def test_lines_are_separated_and_words_match_the_text(tmp_path: Path) -> None:
 
 def test_a_huge_page_is_drawn_smaller(tmp_path: Path) -> None:
     page = PdfPage(text_at(72, 700, LONG, 400), "/MediaBox [0 0 14400 14400]")
-    (item,) = items_of(tmp_path, pdf_bytes(page), CorpusOptions(ocr=False, max_pixels=1_000_000))
+    (item,) = items_of(tmp_path, pdf_bytes(page), CorpusOptions(ocr="never", max_pixels=1_000_000))
     assert item.size
     assert 900_000 < item.size.area <= 1_000_000
 

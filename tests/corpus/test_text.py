@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from vrag.corpus.convert import CONVERTERS
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.sections import html_sections, json_sections, markdown_sections
+from vrag.corpus.formats.sections import json_sections, markdown_sections
 from vrag.corpus.formats.text import TextFile, cut
+from vrag.corpus.formats.texts.html_tree import html_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError
 

@@ -20,8 +20,9 @@ from vrag.corpus.discover import read_source
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.pyav import Timeline, decode, scan
 from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
+from vrag.corpus.pages.page_pass import PageReading
 from vrag.errors import CorpusError, FileTooLargeError, UnsupportedFormatError
-from vrag.types import Clip, Item, ItemKind, TextSource
+from vrag.types import Clip, Item, ItemFacts, ItemKind, TextSource, TurnedText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ def write(tmp_path: Path, name: str, data: bytes) -> Path:
 
 
 def clips_of(path: Path, seconds: float = 3, items: str = "items") -> list[Item]:
-    context = ConversionContext(path.parent / items, CorpusOptions(clip_seconds=seconds, ocr=False))
+    context = ConversionContext(path.parent / items, CorpusOptions(clip_seconds=seconds, ocr="never"))
     with VideoFile(read_source(path), context) as video:
         return [video.item(ordinal) for ordinal in range(1, video.count + 1)]
 
@@ -211,10 +212,11 @@ def test_without_subtitles_the_picture_is_read(tmp_path: Path, monkeypatch: pyte
     with VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions())) as video:
         item = video.item(1)
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
+    assert item.facts.turned == (TurnedText(0, 10, 90),)
 
 
-def _seen(picture: Image.Image) -> tuple[str, tuple[()]]:
-    return "seen words", ()
+def _seen(picture: Image.Image, mode: str) -> PageReading:
+    return PageReading("seen words", (), TextSource.OCR, ItemFacts(turned=(TurnedText(0, 10, 90),)))
 
 
 @pytest.mark.parametrize(

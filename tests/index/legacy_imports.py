@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.types import Item
 
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 
 

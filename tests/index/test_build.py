@@ -111,7 +111,7 @@ class TestAdd:
 
         assert (first.added, first.changed, first.failed) == (1, 0, 1), "a partial file is in"
         assert (second.added, second.changed, second.failed) == (0, 0, 0), "of this run only"
-        assert [d.reason for d in first.problems] == ["no such page", "No. 2, 4–5: too big No. 6: odd"]
+        assert [d.reason for d in first.problems] == ["no such page", "Parts 2, 4–5: too big\nPart 6: odd"]
         assert second.problems == first.problems
         assert len(conversion.made) == 2
         assert [d.status for d in collection.documents()] == [FAILED, PARTIAL]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 CHILD = """
 import sys
 from vrag.index.build import add

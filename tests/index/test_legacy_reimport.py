@@ -145,7 +145,7 @@ class TestUpkeep:
         take(target, write_faiss(tmp_path / "old", [picture(path)], vectors(1)))
         (document,) = Collection.open(target).documents()
         assert (document.status, document.items) == (DocumentStatus.PARTIAL, 2)
-        assert "No. 2: The imported index has a vector of the first item only." in document.reason
+        assert "Page 2: The imported index has a vector of the first item only." in document.reason
         assert len(stored(target)) == 1
 
 
@@ -241,7 +241,7 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.index.reference.index_import import import_indexes
 from vrag.index.manifest import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 3
-import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr=False, workers=1))
+import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr="never", workers=1))
 """
 
 

@@ -408,7 +408,7 @@ class TestInterruption:
     def test_killed_anywhere_readers_see_the_old_or_the_new_state(
         self, storage: Storage, tmp_path: Path, folder: Path
     ) -> None:
-        collection = Collection.create(tmp_path / "big", CorpusOptions(ocr=False, workers=1))
+        collection = Collection.create(tmp_path / "big", CorpusOptions(ocr="never", workers=1))
         chance = random.Random(3)
         for number in range(12):
             Image.new("RGB", (64, 48), (number, 0, 0)).save(folder / f"{number}.png")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
-OPTIONS = CorpusOptions(ocr=False, workers=1)
+OPTIONS = CorpusOptions(ocr="never", workers=1)
 
 pytestmark = pytest.mark.filterwarnings("ignore:::ray", "ignore::DeprecationWarning", "ignore::FutureWarning")
 

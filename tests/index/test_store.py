@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 class TestOpening:
     def test_what_it_was_built_with_is_remembered(self, tmp_path: Path) -> None:
-        options = CorpusOptions(dpi=100, ocr=False, workers=7)
+        options = CorpusOptions(dpi=100, ocr="never", workers=7)
         made = Collection.create(tmp_path / "c", options, embedder=HashEmbedder(dimension=3))
 
         header = Collection.open(tmp_path / "c").header
 
-        assert (header.options.dpi, header.options.ocr, header.options.workers) == (100, False, 0)
+        assert (header.options.dpi, header.options.ocr, header.options.workers) == (100, "never", 0)
         assert header.corpus_fingerprint == options.fingerprint
         assert header.embedder == made.header.embedder
         assert header.embedder is not None

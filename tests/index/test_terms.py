@@ -52,6 +52,25 @@ def test_terms_by_hand(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("ﻻﻋﺐ", "لاعب"),
+        ("مُحَمَّد مـحـمـد", "محمد محمد"),
+        ("أحمد إسلام آب ٱلبيت", "احمد اسلام اب البيت"),
+        ("كتاب علي مدرسة", "کتاب علی مدرسه"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("١٬٢٣٤٫٥ ۱۲۳ १२", "1,234.5 123 12"),
+        ("שָׁלוֹם", "שלום"),
+        ("elec\u00adtri\u200bcity \u200e54\u200f", "electricity 54"),
+        ("Łódź Ærøskøbing", "lodz aeroskobing"),
+        ("480¹ 10⁶ 1½ m²", "480 1 10 6 1 1/2 m2"),
+    ],
+)
+def test_people_find_what_they_type(written: str, typed: str) -> None:
+    assert terms(written) == terms(typed)
+
+
 @given(TEXTS)
 def test_a_text_in_another_form_of_unicode_has_the_same_terms(text: str) -> None:
     assert terms(unicodedata.normalize("NFC", text)) == terms(unicodedata.normalize("NFD", text))

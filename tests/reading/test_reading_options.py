@@ -21,7 +21,7 @@ from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.text_layout import layout
 from vrag.testing import passage
-from vrag.types import Item, ItemKind, Word
+from vrag.types import Item, ItemFacts, ItemKind, Word
 
 QUESTION = "What was the change in passengers of Orla from 2023 to 2024?"
 LINES = [
@@ -140,6 +140,23 @@ def test_only_a_cell_that_the_question_names_is_certain(question: str, is_certai
     assert best.is_certain == is_certain
     if is_certain:
         assert best.text.replace(",", "") == "84210"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "is_certain"),
+    [
+        ("Sailings\n11", False),  # what the question names is hidden
+        ("Passengers of Orla in 2024", True),  # it is shown too
+        ("Fares of the ferries", True),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_value_is_not_given_for_one_whose_name_is_hidden(hidden: str, place: int, is_certain: bool) -> None:
+    items = [make_page(), passage("a.md", 1, "Nothing else.")]
+    items[place] = replace(items[place], facts=ItemFacts(hidden_text=hidden))
+    best = read("How many sailings did Orla have in 2024?", [ReadPage(item) for item in items])[0]
+    assert best.text.replace(",", "") == "84210"
+    assert best.is_certain == is_certain
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pikepdf.open(documents / "report.pdf") as pdf:
         pdf.Root.AcroForm = pikepdf.Dictionary(Fields=[], SigFlags=3)
         pdf.save(documents / "signed.pdf")
-    collection = Collection.create(folder / "collection", CorpusOptions(ocr=False))
+    collection = Collection.create(folder / "collection", CorpusOptions(ocr="never"))
     add(collection, [documents])
     return folder
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_gone_or_changed_is_drawn_from_its_stored_pages(
     documents.mkdir()
     file = documents / "report.pdf"
     file.write_bytes(pdf_file(4))
-    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False))
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr="never"))
     add(collection, [documents])
     desk = Desk(documents, collection, tmp_path / "out")
     desk.out.mkdir()

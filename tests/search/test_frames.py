@@ -65,7 +65,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     (folder / "note.md").write_text("# Ferries\n\nThe ferry sails at noon.")
     (folder / "film.mp4").write_bytes(film_bytes(Film()))
     made = Collection.create(
-        tmp_path_factory.mktemp("collection") / "c", CorpusOptions(ocr=False, workers=1, clip_seconds=4)
+        tmp_path_factory.mktemp("collection") / "c", CorpusOptions(ocr="never", workers=1, clip_seconds=4)
     )
     report = add(made, [folder])
     assert report.failed == 0, report

@@ -49,7 +49,7 @@ def built(
         paragraphs = [" ".join(chance.choice(WORDS, 12)) for _ in range(8)]
         (home / "files" / f"{number}.txt").write_text("\n\n".join(paragraphs), encoding="utf-8")
     embedder = HashEmbedder(request.param, 16)
-    options = CorpusOptions(ocr=False, workers=1, passage_chars=100)
+    options = CorpusOptions(ocr="never", workers=1, passage_chars=100)
     collection = Collection.create(home / "collection", options, embedder=embedder)
     add(collection, [home / "files"], embedder=embedder)
     return home, embedder

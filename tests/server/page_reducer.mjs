@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 const [scripts, recorded] = process.argv.slice(2);
 const { EMPTY, apply, fold, sourceOf } = await import(pathToFileURL(`${scripts}/run/reducer.js`));
 const { RunState, endedState, refusals, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/run-state.js`));
-const { moment, money, seconds, span } = await import(pathToFileURL(`${scripts}/format.js`));
+const { moment, money, seconds, span, where } = await import(pathToFileURL(`${scripts}/format.js`));
 const events = readFileSync(recorded, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 
 let failed = 0;
@@ -161,6 +161,12 @@ test("an end before the first step is an end", () => {
   const state = fold([event(0, "run_failed", 0, { boundary: "SearchError", message: "gone", stop_reason: "search_error" })]);
   assert.equal(stopReason(state), "search_error");
   assert.deepEqual(state.steps, []);
+});
+
+test("a place has the printed number of its page where that is another", () => {
+  assert.equal(where({ page: 4, page_label: "2" }), "page 4 (printed 2)");
+  assert.equal(where({ page: 4, page_label: "" }), "page 4");
+  assert.equal(where({ kind: "passage", page: 2 }), "passage 2");
 });
 
 test("numbers read as in the exported page", () => {

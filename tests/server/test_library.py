@@ -259,7 +259,7 @@ class TestDocuments:
                 (d["name"], d["status"], d["items"], d["problems"], d["uploaded"]) for d in desk.documents()
             ] == [
                 ("A.md", "ready", 1, [], True),
-                ("b.md", "partial", 1, ["No. 2: torn"], True),
+                ("b.md", "partial", 1, ["Part 2: torn"], True),
                 ("c.txt", "failed", 0, ["It is torn."], True),
             ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
 from vrag.server.viewer.page_lines import list_lines
-from vrag.types import Item, ItemKind, TextSource, Word
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, TurnedText, Word
 
 Sides: TypeAlias = tuple[float, float, float, float]
 
@@ -123,3 +123,21 @@ def test_no_word_is_lost_and_none_is_twice(pieces: list[tuple[str, Sides]], sour
     assert all(0 <= side <= 1 for word in placed for side in word[2:])
     if source is TextSource.LAYER:
         assert "".join(word.text + word.separator for word in placed) == item.text
+
+
+def with_turned(item: Item, angle: int) -> Item:
+    return replace(item, facts=ItemFacts(turned=(TurnedText(0, len(item.text), angle),)))
+
+
+def test_the_page_says_how_its_lines_are_turned() -> None:
+    item = page("il la\nof", [(0.1, 0.5, 0.12, 0.52), (0.1, 0.47, 0.12, 0.49), (0.14, 0.5, 0.16, 0.52)])
+    assert [line.angle for line in list_lines(with_turned(item, 270))] == [270, 270]
+    item = page("one two", [(0.8, 0.5, 0.83, 0.52), (0.75, 0.5, 0.78, 0.52)])
+    (line,) = list_lines(with_turned(item, 180))
+    assert (line.angle, [word.text for word in line.words]) == (180, ["one", "two"])
+
+
+def test_a_turned_line_ends_where_upright_text_begins() -> None:
+    item = page("up on", [(0.1, 0.1, 0.14, 0.12), (0.15, 0.1, 0.19, 0.12)])
+    item = replace(item, facts=ItemFacts(turned=(TurnedText(0, 2, 90),)))
+    assert [line.angle for line in list_lines(item)] == [90, 0]

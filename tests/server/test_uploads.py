@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 import pytest
+from corpus.annotated_pdfs import ATTACHED_PLAN, annotated_page
+from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from hypothesis import example, given
 from hypothesis import strategies as st
 from library_harness import Lines, library, until
@@ -64,7 +66,7 @@ class TestAnUpload:
             assert desk.found("sing") == ["whales.md"]
 
     def test_of_a_picture_is_read_by_the_real_converter(self, tmp_path: Path) -> None:
-        with library(tmp_path, real=True, ocr=False) as desk:
+        with library(tmp_path, real=True, ocr="never") as desk:
             job = desk.ended(desk.put("chart.PNG", png()))
             assert job["state"] == "finished"
             [item] = desk.client.get(f"/documents/{job['document']}").json()["items"]
@@ -81,8 +83,18 @@ class TestAnUpload:
     def test_that_can_be_read_in_part_says_what_is_missing(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
             job = desk.ended(desk.put("a.md", "one\n!torn\nthree"))
-            assert (job["state"], job["problems"]) == ("finished", ["No. 2: torn"])
+            assert (job["state"], job["problems"]) == ("finished", ["Part 2: torn"])
             assert job["message"] == "2 of 3 passages are ready to ask."
+
+    def test_of_which_every_page_is_there_and_not_all_read_says_so(self, tmp_path: Path) -> None:
+        document = pdf_bytes(PdfPage(text_at(72, 700, "Seen") + "1 1 1 rg " + text_at(72, 600, "Not seen")))
+        attached = annotated_page(catalog=ATTACHED_PLAN)
+        with library(tmp_path, real=True) as desk:
+            job = desk.ended(desk.put("a.pdf", attached))
+            assert job["message"] == "Ready to ask, but not all of it: 1 page."
+            assert "plan.dwg" in job["problems"][0]
+            desk.ended(desk.put("b.pdf", document))
+            assert [row["hidden_words"] for row in desk.documents()] == [0, 2]
 
     def test_of_the_same_name_replaces_the_document(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:

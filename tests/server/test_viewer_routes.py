@@ -101,7 +101,7 @@ class Desk:
 
 
 def collection_of(folder: Path, directory: Path) -> Collection:
-    collection = Collection.create(directory, CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(directory, CorpusOptions(ocr="never", workers=1))
     assert add(collection, [folder]).failed == 0
     return collection
 

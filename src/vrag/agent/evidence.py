@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from vrag.agent.policy import Picture, PictureOrigin
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.reading.answer import MarkRole
+from vrag.reading.places.cell_ranges import name_cells
 from vrag.types import Item, ItemKind
 
 BoxSides = tuple[float, float, float, float]
@@ -21,6 +23,8 @@ BoxSides = tuple[float, float, float, float]
 QUOTE_LENGTH = 600
 """Characters after which the words of a piece of evidence are cut."""
 _ROUNDING = 1e-9
+_NOT_IN_LABELS = re.compile(r"[^\w .,:/()'&+–—-]")
+"""Characters that are left out of printed numbers: a file may have any there, and they are shown bare."""
 
 
 class EvidenceMark(BaseModel):
@@ -44,6 +48,8 @@ class Evidence(BaseModel):
     document_id: str
     page: int
     """Position of the item in its document, from 1."""
+    page_label: str = ""
+    """The number that is printed on the page, where it is not its position: "iv"."""
     kind: ItemKind
     box: BoxSides | None
     """Fractions of the page, 0 to 1; None for a passage, which has no picture."""
@@ -59,13 +65,21 @@ class Evidence(BaseModel):
     """The span of a clip in its video, in seconds; None for what is no video."""
     node: str | None = None
     """The node of the memory graph that holds it; None without a graph."""
+    cells: str = ""
+    """The cells of the answer, or all inside the box, where the page shows a sheet: `Budget!C14`."""
     located: bool = False
     """True for a part of a page that was found by the words of the answer, and that no agent has enlarged."""
+
+    @property
+    def page_name(self) -> str:
+        """Kind and position, with the printed number if it is another one: `page 4 (printed 2)`."""
+        printed = f" (printed {self.page_label})" if self.page_label else ""
+        return f"{self.kind.value} {self.page}{printed}"
 
     def __html__(self) -> Markup:
         """Return document, page and quote as HTML, for notebooks; nothing of the document is markup."""
         quote = Markup("<br><small><bdi>{}</bdi></small>").format(self.quote) if self.quote else ""
-        place = Markup("<bdi>{}</bdi>, {} {}").format(self.document, self.kind.value, self.page)
+        place = Markup("<bdi>{}</bdi>, {}").format(self.document, self.page_name)
         return Markup('<div class="tex2jax_ignore mathjax_ignore">{}{}</div>').format(place, quote)
 
     _repr_html_ = __html__
@@ -190,9 +204,11 @@ def _evidence(
         document=item.title,
         document_id=item.document,
         page=item.ordinal,
+        page_label=_NOT_IN_LABELS.sub("", item.facts.label),
         kind=item.kind,
         box=box,
         quote=quote,
         crop_sha256=crop_sha256,
         node=node,
+        cells=name_cells(item, Box.unit(*box)) if box is not None else "",
     )

@@ -208,7 +208,7 @@ class Episode(ABC):
             return None
         places = {(one.evidence.document, one.evidence.page) for one in found}
         return (
-            f"{found[0].evidence.document}, page {found[0].evidence.page}" if len(places) == 1 else reference
+            f"{found[0].evidence.document}, {found[0].evidence.page_name}" if len(places) == 1 else reference
         )
 
     def _finish(self, answer: Answer | AnswerNode, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - for graphs

@@ -249,11 +249,12 @@ def _evidence(number: int, evidence: Evidence, run: StoredRun) -> dict[str, Any]
     crop = evidence.crop_sha256
     return {
         "number": number,
-        **_fields(evidence, ("item", "document", "page", "kind", "box", "seconds", "node")),
+        **_fields(evidence, ("item", "document", "page", "page_label", "kind", "box", "seconds", "node")),
         "crop": str(run.file(crop)) if crop else None,
         "quote": evidence.quote,
         "marks": [mark.model_dump(mode="json") for mark in evidence.marks],
         "located": evidence.located,
+        "cells": evidence.cells,
     }
 
 

@@ -84,7 +84,11 @@ _TOP_K = "Hits that each search of the agent returns."
 TopKOption = Annotated[
     int | None, option(MODEL, _TOP_K, "VRAG_HITS, or the agent's own", "--top-k", "-k", min=1)
 ]
-OcrOption = Annotated[bool | None, typer.Option("--ocr/--no-ocr", help="Read pages without text by OCR.")]
+_OCR = (
+    "Read by OCR: what is seen on a page and not in its text (`auto`), all of every page (`always`), or "
+    "nothing (`never`)."
+)
+OcrOption = Annotated[str | None, typer.Option("--ocr", help=_OCR, metavar="MODE")]
 
 
 def _check_server(address: str) -> str:

@@ -37,6 +37,7 @@ COMMANDS = {
     "runs": "List, show, export and delete recorded questions.",
     "doctor": "Check the installation, the collection and the model.",
     "config": "Show the settings in force; download instructions.",
+    "convert": "Convert documents to Markdown or JSON, without a model and without a collection.",
     "tables": "Print the tables of a document, without a model.",
     "match": "Mark where a page matches a query, with a multi-vector embedder.",
     "corpus": "Export documents as files: pages as pictures, videos as clips.",

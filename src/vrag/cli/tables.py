@@ -56,7 +56,7 @@ class PageTable:
 
 
 def tables(
-    file: Annotated[Path, typer.Argument(help="A PDF file, an office document or a picture.")],
+    file: Annotated[Path, typer.Argument(help="A PDF file, office document, picture, web page or table.")],
     format: Annotated[
         TableFormat, typer.Option("--format", "-f", help="Format of the tables.")
     ] = TableFormat.MARKDOWN,
@@ -71,8 +71,9 @@ def tables(
     """Print the tables of a document, without a model.
 
     Tables are found from ruling lines and from words in aligned columns, in PDF files, office documents,
-    scans and screenshots. JSON holds every cell with its row, column, spans and box; HTML keeps spans;
-    Markdown and CSV have the text of a spanning cell at its first place.
+    scans and screenshots; those of HTML, Markdown, csv, mail and books are as the file has them. JSON holds
+    every cell with its row, column, spans and box; HTML keeps spans; Markdown and CSV have the text of a
+    spanning cell at its first place.
 
     With --output, the tables are written as <stem>_<page>_<table>.md (csv, html, json), both counted from 1.
 
@@ -134,32 +135,35 @@ def _find(file: Path, page: int | None, options: CorpusOptions) -> list[PageTabl
         scratch_directory() as folder,
     ):
         task = bar.add_task("Finding tables", total=None)
-        for item, total in _items(file, page, options, folder):
+        for item, total in convert_items(file, page, options, folder):
             pages += 1
-            found += _tables_of(item, folder)
+            tables = find_item_tables(item, folder)
+            found += [PageTable(item.ordinal, number, table) for number, table in enumerate(tables, 1)]
             bar.update(task, completed=pages, total=total)
     if not pages and page:
         raise CorpusError(f"{file.name} has no page {page}.", "Pages are counted from 1.")
     return sorted(found, key=lambda table: (table.page, table.number))
 
 
-def _tables_of(item: Item, folder: Path) -> Iterator[PageTable]:
+def find_item_tables(item: Item, folder: Path) -> tuple[DocumentTable, ...]:
+    """Find the tables of an item whose picture, if it has one, lies in a folder, and remove the picture."""
     from PIL import Image
 
     from vrag.reading.page_faults import UnreadPart, read_part
     from vrag.reading.tables.finder import find_tables
 
     if item.image is None:
-        return
+        return read_part(UnreadPart.TABLES, item, lambda: find_tables(item, None), ())
     path = folder / item.image
     with Image.open(path, formats=("PNG", "JPEG")) as picture:
         found = read_part(UnreadPart.TABLES, item, lambda: find_tables(item, picture), ())
     path.unlink(missing_ok=True)
-    for number, table in enumerate(found, 1):
-        yield PageTable(item.ordinal, number, table)
+    return found
 
 
-def _items(file: Path, page: int | None, options: CorpusOptions, folder: Path) -> Iterator[tuple[Item, int]]:
+def convert_items(
+    file: Path, page: int | None, options: CorpusOptions, folder: Path
+) -> Iterator[tuple[Item, int]]:
     """Yield the pages of a file with the number of pages to come; warn of those that cannot be read.
 
     Raises `CorpusError` if the file cannot be read at all.
@@ -169,9 +173,7 @@ def _items(file: Path, page: int | None, options: CorpusOptions, folder: Path) -
     from vrag.corpus.discover import read_source
 
     if not file.is_file():
-        raise CorpusError(
-            f"{file} is not a file.", "Give the path of a PDF file, an office document or a picture."
-        )
+        raise CorpusError(f"{file} is not a file.", "Give the path of one document.")
 
     def skip(_source: SourceFile) -> frozenset[int]:
         return frozenset(set(range(1, options.max_pages + 1)) - {page}) if page else frozenset()

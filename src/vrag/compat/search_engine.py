@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
 """The older signature's defaults."""
 _OLDER_TOP_K = 10
-_IMPORTED = CorpusOptions(ocr=False)
+_IMPORTED = CorpusOptions(ocr="never")
 """For indexes of the reference: they are searched by their vectors, so that no text is wanted."""
 
 

@@ -26,6 +26,10 @@ from vrag.corpus.formats.office import SUFFIXES as OFFICE
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.formats.text import SUFFIXES as TEXT
 from vrag.corpus.formats.text import TextFile
+from vrag.corpus.formats.texts.epub import SUFFIXES as EPUB
+from vrag.corpus.formats.texts.epub import EpubFile
+from vrag.corpus.formats.texts.mail import SUFFIXES as MAIL
+from vrag.corpus.formats.texts.mail import MailFile
 from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.corpus.formats.video import VideoFile
 from vrag.corpus.workers.replies import FileOpened, TaskRejected
@@ -55,10 +59,14 @@ CONVERTERS: Mapping[str, Converter] = {
     **dict.fromkeys(IMAGE, ImageFile),
     **dict.fromkeys(TEXT, TextFile),
     **dict.fromkeys(HTML, HtmlFile),
+    **dict.fromkeys(MAIL, MailFile),
+    **dict.fromkeys(EPUB, EpubFile),
     **dict.fromkeys(OFFICE, OfficeFile),
     **dict.fromkeys(VIDEO, VideoFile),
 }
 """Suffix in lower case → converter."""
+PASSAGE_SUFFIXES = (*TEXT, *HTML, *MAIL, *EPUB)
+"""Suffixes in lower case of files that become passages."""
 
 
 @dataclass(frozen=True, slots=True)

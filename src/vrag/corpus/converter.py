@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal, Protocol, Self, c
 from vrag.atomic_io import replace_file
 from vrag.corpus.neighbours import open_neighbour
 from vrag.errors import CollectionError
+from vrag.types import OcrMode, parse_ocr_mode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.types import Item
 
 _COPIED_BYTES = 2**20
-SCHEMA = 2
+SCHEMA = 3
 """Raised whenever the same bytes and settings come to give other items."""
 
 
@@ -35,8 +36,8 @@ class CorpusOptions:
 
     dpi: float = 144.0
     """Resolution of rendered pages, in pixels per inch: two pixels per PDF point."""
-    ocr: bool = True
-    """True if pictures without usable text are read by OCR."""
+    ocr: OcrMode = "auto"
+    """What OCR reads."""
     max_pixels: int = 50_000_000
     """Pixels of one picture beyond which a file is refused. Vector pages are rendered smaller instead."""
     page_seconds: float = 60.0
@@ -52,6 +53,10 @@ class CorpusOptions:
     """Length that the clips of a video aim at, in seconds: each begins at a key frame."""
     office_seconds: float = 180.0
     """Time limit for the conversion of an office document by LibreOffice, as `page_seconds` counts."""
+
+    def __post_init__(self) -> None:
+        """Check what OCR reads. Raises `ValueError` if it is none of the modes."""
+        object.__setattr__(self, "ocr", parse_ocr_mode(self.ocr))
 
     @property
     def fingerprint(self) -> str:
@@ -165,10 +170,10 @@ class ConversionContext:
         """Open a file for a clip. Raises `CollectionError` if it cannot be made."""
         return ClipFile(open_unnamed(self.items_dir))
 
-    def print_source(self, source: SourceFile) -> Openable | None:
+    def print_source(self, source: SourceFile) -> PrintedDocument | None:
         """Have another process print a document to PDF by LibreOffice.
 
-        None where this process may do that itself. Raises as `vrag.corpus.formats.office.print_to_pdf` does.
+        None where this process may do that itself. Raises as `vrag.corpus.formats.office.print_document`.
         """
         del source
         return None
@@ -177,6 +182,15 @@ class ConversionContext:
         """Return what another process found out when it opened the file (`OpenFile.notes`), or nothing."""
         del source
         return b""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedDocument:
+    """What LibreOffice made of a document."""
+
+    pdf: Openable
+    contents: Openable
+    """The document as an OpenDocument file; empty where it could not be stored as one."""
 
 
 class ClipFile:

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 _CLOCK_NS = 2 * 10**9
 """The coarsest resolution of the clock of a file system."""
 
+_ADVICE = {
+    ".msg": "Save mail of Outlook as .eml.",
+    ".heic": "Save the picture as JPEG.",
+    ".heif": "Save the picture as JPEG.",
+    **dict.fromkeys((".svg", ".xml", ".pages", ".numbers", ".key", ".xps", ".wpd"), "Save it as PDF."),
+    **dict.fromkeys((".zip", ".7z", ".rar", ".gz", ".tar", ".tgz"), "Unpack it, and add what is in it."),
+}
+"""How to have files read whose suffix is not supported."""
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -103,7 +112,7 @@ def _file_problem(path: Path) -> str:
         return "It is not a regular file."
     if suffix not in CONVERTERS:
         kind = f"Files of type {suffix}" if suffix else "Files without a suffix"
-        return f"{kind} are not supported."
+        return f"{kind} are not supported. {_ADVICE.get(suffix, '')}".rstrip()
     return ""
 
 

@@ -101,12 +101,12 @@ class _Export:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
             with scratch_directory(self._out, hidden=True) as folder:
-                options = replace(options, ocr=False)
+                options = replace(options, ocr="never")
                 for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
                     yield from self._pop_problems()
                     if isinstance(event, Failed):
                         yield ExportProblem(event.source.path, event.ordinal, event.reason)
-                    elif isinstance(event, Converted):
+                    elif isinstance(event, Converted) and (event.item.image or event.item.clip):
                         yield self._deliver(event.source, event.item, folder)
                 yield from self._pop_problems()
         except OSError as error:

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from vrag.errors import VragError
-from vrag.geometry import Box
-from vrag.types import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
 CJK = (
     "\u2e80-\u2fdf\u3001-\u303f\u3040-\u30ff\u3100-\u312f\u3190-\u4dbf\u4e00-\u9fff"
@@ -49,7 +46,7 @@ FLAT = 8
 """Difference between the brightest and the darkest pixel up to which a picture is blank."""
 SETTINGS: dict[str, object] = {
     "Global.log_level": "critical",
-    "Global.use_cls": False,  # turns lines that stand upside down: no page of the test set has any
+    "Global.use_cls": False,  # the direction of lines is found by `vrag.corpus.pages.orientation`
     "Global.text_score": 0.0,  # rapidocr's own filter puts words and lines out of step
     "Global.max_side_len": LONGEST_SIDE,
     "Global.return_word_box": True,
@@ -73,7 +70,7 @@ class _Result(Protocol):
 
 
 class _Engine(Protocol):
-    def __call__(self, pixels: NDArray[np.uint8], /) -> _Result: ...
+    def __call__(self, pixels: NDArray[np.uint8], /, *, use_det: bool, use_rec: bool) -> _Result: ...
 
 
 class OcrLine(NamedTuple):
@@ -83,32 +80,37 @@ class OcrLine(NamedTuple):
     bounds: Bounds
     glyphs: tuple[Bounds, ...]
     """Bounds of each character of `text` that is not a space; empty when unknown."""
+    score: float
+    """Mean probability of its characters, from 0 to 1."""
 
 
-def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
-    """Read the text in an image of any mode, one line per row of print, and its words with boxes.
+def read_lines(pixels: NDArray[np.uint8]) -> list[OcrLine]:
+    """Find and read the lines of a picture, rows of RGB; those below `MIN_SCORE` too.
 
-    Lines that stand side by side are joined by a space.
+    Lines that run up are read in their direction; those that run down or upside down come out wrong, with
+    low scores.
     """
     import numpy as np
 
-    if int(np.ptp(np.asarray(image.convert("L")))) <= FLAT:
-        return "", ()
-    pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
-    lines = list(_lines(_engine()(pixels)))
-    parts: list[str] = []
-    words: list[Word] = []
-    position = 0
-    for row in rows([line.bounds for line in lines]):
-        for index in row:
-            line = lines[index]
-            for start, end, bounds in _words(line):
-                sides = (side / whole for side, whole in zip(bounds, image.size * 2, strict=True))
-                box = Box.unit(*(min(max(side, 0.0), 1.0) for side in sides))
-                words.append(Word(position + start, position + end, box))
-            parts += (line.text, "\n" if index == row[-1] else " ")
-            position += len(line.text) + 1
-    return "".join(parts[:-1]), tuple(words)
+    if int(np.ptp(pixels)) <= FLAT:
+        return []
+    return list(_lines(_engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=True, use_rec=True)))
+
+
+def has_lines(pixels: NDArray[np.uint8]) -> bool:
+    """Return whether a picture, rows of RGB, seems to have lines of text: half the work of reading none."""
+    import numpy as np
+
+    result = _engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=True, use_rec=False)
+    return result.boxes is not None and len(result.boxes) > 0
+
+
+def read_strip(pixels: NDArray[np.uint8]) -> tuple[str, float]:
+    """Read a part of a picture, rows of RGB, as one line that runs to the right: its text and its score."""
+    import numpy as np
+
+    result = _engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=False, use_rec=True)
+    return (result.txts[0].strip(), result.scores[0]) if result.txts else ("", 0.0)
 
 
 def _lines(result: _Result) -> Iterator[OcrLine]:
@@ -122,8 +124,8 @@ def _lines(result: _Result) -> Iterator[OcrLine]:
         # rapidocr leaves out the glyphs of some lines
         if glyphs_of_lines and "".join(glyph for glyph, *_ in glyphs_of_lines[0]) == visible:
             glyphs = tuple(_bounds(quad) for *_, quad in glyphs_of_lines.popleft())
-        if score >= MIN_SCORE and line:
-            yield OcrLine(line, _bounds(corners), glyphs)
+        if line:
+            yield OcrLine(line, _bounds(corners), glyphs, score)
 
 
 def _bounds(corners: Iterable[Sequence[float]]) -> Bounds:
@@ -150,7 +152,7 @@ def rows(boxes: Sequence[Bounds]) -> list[list[int]]:
     return [sorted(row, key=lambda i: boxes[i][0]) for row in grouped]
 
 
-def _words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
+def line_words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
     """Yield the words of a line: runs without spaces, and single characters of scripts that use none.
 
     Where the glyphs of a line are unknown, its characters count as equally wide.

@@ -43,7 +43,9 @@ BYTE_ORDER_MARKS = (
 """Mark → encoding; the marks of UTF-32 begin with those of UTF-16, so they come first."""
 SAMPLE_BYTES = 65_536
 HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
-UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
+UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+"""Characters that are not seen: soft hyphens, places for a line break, marks of the direction of writing."""
 
 
 class Openable(Protocol):
@@ -113,7 +115,16 @@ def decode(data: bytes) -> str:
     'naïve\nÜbung'
     """
     text = _decode(data).replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
-    return unicodedata.normalize("NFC", UNWANTED.sub("", text))
+    return unicodedata.normalize("NFC", drop_invisible(UNWANTED.sub("", text)))
+
+
+def drop_invisible(text: str) -> str:
+    r"""Return a text without soft hyphens and other characters that nobody sees.
+
+    >>> drop_invisible("elec\u00adtri\u200bcity")
+    'electricity'
+    """
+    return text if text.isascii() else INVISIBLE.sub("", text)
 
 
 def _decode(data: bytes) -> str:

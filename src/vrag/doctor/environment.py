@@ -237,7 +237,7 @@ def check_ocr() -> Check:
     if missing:
         return failed(
             f"Pages without text cannot be read: {', '.join(missing)} is missing.",
-            "Run: pip install --force-reinstall rapidocr; or do without: VRAG_OCR=false",
+            "Run: pip install --force-reinstall rapidocr; or do without: VRAG_OCR=never",
         )
     return ok(f"rapidocr {_version('rapidocr')} with its models.", details={"models": len(MODELS)})
 

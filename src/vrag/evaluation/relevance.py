@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.cases import gold_documents, graded_pages
-from vrag.corpus.formats.html import SUFFIXES as HTML
-from vrag.corpus.formats.text import SUFFIXES as TEXT
+from vrag.corpus.convert import PASSAGE_SUFFIXES
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def has_gold(case: Case) -> bool:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a document is text (Markdown, HTML, JSON, plain text), and so is found as passages.
+    """Return whether a document is text (Markdown, HTML, mail and the like), and so is found as passages.
 
     It has no pages, and a question that names one means the document. The ending of its name decides, as in
     the converters (`vrag.corpus.convert`).
@@ -156,7 +155,7 @@ def is_text(name: str) -> bool:
     >>> is_text("faq.HTML"), is_text("report.pdf")
     (True, False)
     """
-    return name.lower().endswith((*TEXT, *HTML))
+    return name.lower().endswith(PASSAGE_SUFFIXES)
 
 
 def _stated(case: Case) -> dict[Spot, int]:

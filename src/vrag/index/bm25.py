@@ -1,7 +1,9 @@
 """The terms of texts, and BM25 scores over inverted lists of them.
 
-Letters are compared in Unicode's compatibility form, without case and without accents; English
-plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
+Letters are compared in Unicode's compatibility form, without case and without accents and the points of
+Hebrew and Arabic, which people leave out; letters that keyboards of several languages write differently are
+one (Arabic and Persian kaf and yeh, ł and l), and what is not seen, such as soft hyphens, divides no word.
+English plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
 whole. Scripts that do not put spaces between words, and Korean, whose words carry particles, become
 single characters and pairs of neighbours, which for Chinese is as good as segmentation into words
 (Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese information retrieval").
@@ -48,7 +50,25 @@ _TERM = re.compile(
     rf"|(?P<number>\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+(?:[.,]\d+)*)"
     rf"|(?:[^\W\d_{_UNSPACED}]+[{_MARKS}]*)+"
 )
-_ACCENTS = re.compile("[\u0300-\u036f]+")
+_POINTS = (
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # of Hebrew
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"  # of Arabic, and tatweel
+)
+_UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+_DROPPED = re.compile(f"[\u0300-\u036f{_POINTS}{_UNSEEN}]+")
+"""Accents, points and unseen characters, in which the words of a text and those of a query may differ."""
+_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+    | dict.fromkeys("ىیېے", "ي")
+    | dict.fromkeys("کڪ", "ك")
+    | dict.fromkeys("ةہھەۀ", "ه")
+    | {"ٱ": "ا", "٬": ",", "٫": "."}
+    | {chr(zero + digit): str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50) for digit in range(10)}
+)
+"""Letters and digits that are typed as others, in compatibility form."""
+_IRREGULAR = re.compile(f"[{''.join(map(chr, _LETTERS))}]")
+_APART = re.compile("(?<=\\d)(?=[²³¹⁰⁴-⁹¼-¾⅐-⅞])")
+"""Where a raised figure, the mark of a note or an exponent, or a fraction follows on a number."""
 
 
 def terms(text: str) -> list[str]:
@@ -58,13 +78,12 @@ def terms(text: str) -> list[str]:
     ['the', 'company', 'revenue', '1874', 'million', 'in', 'fy', '2023', '10.5']
     >>> terms("２０２３年 Ｃａｆé")
     ['2023', '年', 'cafe']
+    >>> terms("مُحَمَّد كتابی ۱۲ 480¹")
+    ['محمد', 'كتابي', '12', '480', '1']
     >>> terms("营业收入")
     ['营', '营业', '业', '业收', '收', '收入', '入']
     """
-    folded = text.lower()  # in compatibility form, without case and accents
-    if not text.isascii():
-        bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
-        folded = unicodedata.normalize("NFC", bare).casefold()
+    folded = text.lower() if text.isascii() else _fold(text)
     result: list[str] = []
     for match in _TERM.finditer(folded):
         if match["run"] is not None:
@@ -77,6 +96,13 @@ def terms(text: str) -> list[str]:
         else:
             result.append(_singular(match[0]))
     return result
+
+
+def _fold(text: str) -> str:
+    """Return a text in compatibility form, without case, accents and points."""
+    bare = _DROPPED.sub("", unicodedata.normalize("NFKD", _APART.sub(" ", text).casefold()))
+    folded = unicodedata.normalize("NFC", bare).casefold()
+    return folded.translate(_LETTERS) if _IRREGULAR.search(folded) else folded
 
 
 def is_word(term: str) -> bool:

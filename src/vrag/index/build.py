@@ -56,6 +56,7 @@ from vrag.index.manifest import (
 )
 from vrag.index.schema import arrow
 from vrag.index.tables.table import literal
+from vrag.item_facts import decode_facts
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -298,10 +299,11 @@ class _Build:
     def _write(self, sources: Iterator[SourceFile]) -> None:
         """Make all items of the sources, and commit them."""
         pa = arrow()
-        rows = self._collection.scan(["document", "ordinal"]).data
+        rows = self._collection.scan(["document", "ordinal", "facts"]).data
         complete = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(self._complete), pa.string()))
         for row in rows.filter(pa.compute.invert(complete)).to_pylist():
-            self._ordinals_by_document.setdefault(row["document"], set()).add(row["ordinal"])
+            if not decode_facts(row["facts"] or "").unread:
+                self._ordinals_by_document.setdefault(row["document"], set()).add(row["ordinal"])
         try:
             self._convert(sources)
             while self._retry_sources:
@@ -387,8 +389,10 @@ class _Build:
         del self._complete[content]
         self._partial[content] = [path for path, row in self._manifest.items() if row.id == content]
         self._writer.flush()
-        rows = self._collection.item_table.read(["ordinal"], f"document = {literal(content)}").data
-        self._ordinals_by_document[content] = set(rows["ordinal"].to_pylist())
+        rows = self._collection.item_table.read(["ordinal", "facts"], f"document = {literal(content)}").data
+        self._ordinals_by_document[content] = {
+            row["ordinal"] for row in rows.to_pylist() if not decode_facts(row["facts"] or "").unread
+        }
         return True
 
     def _begin(self, sources: Iterable[SourceFile]) -> Iterator[SourceFile]:
@@ -411,7 +415,7 @@ class _Build:
                 document.count(items, present)
                 self._meter.counted(source.name, items, present)
             case Converted(item=item) | Embedded(item=item):
-                document.rows += 1
+                document.add_item(item)
                 self._items += 1
                 self._writer.item(item, made.vector if isinstance(made, Embedded) else None)
                 self._meter.made(source.name)

@@ -183,7 +183,8 @@ class CollectionHeader:
         if self.options.fingerprint != self.corpus_fingerprint:
             raise FingerprintMismatch(
                 "The collection was built by another version of vrag, which reads files differently.",
-                "You can still search it. To add files, build it again in another directory.",
+                "It is searched and asked as before. To add files, build another one of all files: "
+                "vrag index add FILES --collection NEW",
             )
         before, now = asdict(self.options), asdict(options)
         changed = [name for name in before if before[name] != now[name] and name != "workers"]
@@ -219,8 +220,10 @@ def write_sealed(directory: Path, name: str, data: bytes) -> None:
 
 def _parse_options(fields: dict[str, Any]) -> CorpusOptions:
     """Return the conversion options. Raises `TypeError` for unknown names and values of another type."""
-    defaults: dict[str, bool | int | float] = asdict(CorpusOptions())
+    defaults: dict[str, str | int | float] = asdict(CorpusOptions())
     for name, value in fields.items():
+        if name == "ocr":
+            continue  # checked by `CorpusOptions`
         allowed = (int, float) if isinstance(defaults.get(name), float) else (type(defaults.get(name)),)
         if type(value) not in allowed or not 0 <= value <= _MAX_OPTION:
             raise TypeError(f"{name!r} cannot have the value {value!r:.40}")

@@ -23,6 +23,7 @@ from vrag.index.tables.table import any_of, literal
 from vrag.index.tables.version_files import stored_files
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
+from vrag.item_facts import decode_facts
 from vrag.scratch import is_scratch
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
@@ -85,6 +86,9 @@ class CollectionStatus:
     items: int
     without_vector: int
     """Items without content for the embedder, which are found by words alone; 0 without an embedder."""
+    hidden_words: dict[str, int]
+    """Words that files have at their pages and nobody sees there, by name of the document, where there are
+    any. They are neither searched nor answered from."""
     bytes: int
     """Size on disk, recorded runs included."""
     problems: tuple[Document, ...]
@@ -163,6 +167,7 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
         documents=len({document.id for document in documents if document.status.served}),
         items=len(catalog.ids),
         without_vector=_count_without_vector(collection),
+        hidden_words=_name_counts(count_hidden_words(collection), documents),
         bytes=collection.location.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
@@ -181,6 +186,27 @@ def _count_without_vector(collection: Collection) -> int:
         return 0
     missing = f"{vector_column(embedder.kind)} IS NULL"
     return len(collection.item_table.read(["id"], missing).data)
+
+
+def count_hidden_words(collection: Collection) -> dict[str, int]:
+    """Count the words that documents have and no page shows, by their ids, of those that have some."""
+    rows = collection.item_table.read(["document", "facts"]).data  # of any version: without a condition
+    counts: Counter[str] = Counter()
+    for document, facts in zip(rows["document"], rows["facts"], strict=True):
+        # Facts with cells and tables are long to parse, and few have hidden words.
+        text = facts.as_py() or ""
+        if '"hidden_text"' in text:
+            counts[document.as_py()] += len(decode_facts(text).hidden_text.split())
+    return dict(counts)
+
+
+def _name_counts(counts: dict[str, int], documents: Sequence[Document]) -> dict[str, int]:
+    """Return counts by the name of the document in place of its id, in the order of names."""
+    names = {document.id: document.name for document in reversed(documents)}
+    named: Counter[str] = Counter()
+    for id, count in counts.items():
+        named[names.get(id, id)] += count
+    return dict(sorted(named.items()))
 
 
 def _page_vectors(collection: Collection) -> PageVectors | None:

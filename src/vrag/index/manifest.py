@@ -19,6 +19,7 @@ from vrag.corpus.discover import Skipped, find
 from vrag.errors import CollectionError
 from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
 from vrag.index.tables.table import literal
+from vrag.item_facts import describe_unread
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import SourceFile
     from vrag.index.collection import Collection
     from vrag.index.content_stamps import ContentStamps
-    from vrag.types import Document, Item
+    from vrag.types import Document, Item, ItemKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,10 @@ class OpenDocument:
     """The reason why the whole file failed; None until it is opened, then empty."""
     _failures: dict[int, str] = field(default_factory=dict[int, str])
     """Reasons by ordinal of the item."""
+    _unread: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    """What items show and their texts lack, by ordinal."""
+    _kinds: dict[int, ItemKind] = field(default_factory=dict[int, "ItemKind"])
+    """Kinds of the items that were made, by ordinal."""
 
     def count(self, items: int, present: int) -> None:
         """Set the number of items, now that it is opened, and how many are present already."""
@@ -326,40 +331,33 @@ class OpenDocument:
         else:
             self._failures[ordinal] = reason
 
+    def add_item(self, item: Item) -> None:
+        """Count an item that was made."""
+        self.rows += 1
+        self._kinds[item.ordinal] = item.kind
+        if item.facts.unread:
+            self._unread[item.ordinal] = item.facts.unread
+
     def spoil(self, reason: str) -> None:
         """Discard what was made of it."""
         self.items = self.rows = 0
         self._failure = reason
-        self._failures = {}
+        self._failures, self._unread = {}, {}
 
     def outcome(self) -> tuple[DocumentStatus, str]:
-        """Return status and reason, now that nothing more comes."""
+        """Return status and reason, now that nothing more comes.
+
+        The reason has a line for each thing that is missing.
+        """
         missing = self.items - self.rows - len(self._failures)
-        ordinals_by_reason: dict[str, list[int]] = {}
-        for ordinal, reason in sorted(self._failures.items()):
-            ordinals_by_reason.setdefault(reason, []).append(ordinal)
-        parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
-        if missing > 0 and not parts:
-            parts = [f"{missing} of {self.items} are missing without a reason."]
-        reason = "Nothing came of it." if self._failure is None else self._failure or " ".join(parts)
+        failures = {ordinal: (reason,) for ordinal, reason in self._failures.items()}
+        lines = describe_unread(self._unread | failures, self._kinds, self.items)
+        if missing > 0 and not self._failures:
+            lines.append(f"{missing} of {self.items} are missing without a reason.")
+        reason = "Nothing came of it." if self._failure is None else self._failure or "\n".join(lines)
         if not reason:
             return DocumentStatus.READY, ""
         return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
-
-
-def format_ranges(numbers: Sequence[int]) -> str:
-    """Format sorted numbers for people.
-
-    >>> format_ranges([3, 5, 6, 7])
-    'No. 3, 5–7'
-    """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    return "No. " + ", ".join("–".join(map(str, run)) for run in runs)
 
 
 KEEP = timedelta(minutes=10)

@@ -16,6 +16,7 @@ from vrag.embed.embedder import EmbedderInfo, VectorKind
 from vrag.errors import CollectionError
 from vrag.geometry import Box, Size
 from vrag.index.integrity.checksums import CHECKSUMS, RowPart, file_checksum, part_checksums
+from vrag.item_facts import decode_facts, encode_facts
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word
 
 if TYPE_CHECKING:
@@ -49,11 +50,16 @@ _ITEM_TYPES = {
     "clip_end": "float64",
     "clip_frames": "list<float64>",
     "uid": "text",
+    "facts": "text",
 }
+ADDED_COLUMNS = frozenset({"facts"})
+"""Columns of items that tables of earlier versions of vrag do not have; null there."""
 ITEM_COLUMNS = tuple(_ITEM_TYPES)
 """The columns an `Item` is made from; a table with an embedder has `vector` or `vectors` besides."""
 _NAME_CHECKSUM = "name_checksum"
 """A column of its own: the name is the one thing that is changed, for all items of a document at once."""
+_FACTS_CHECKSUM = "facts_checksum"
+"""A column of its own, since tables of earlier versions have no facts."""
 _ENTRY = RowPart("entry", ("id", "document", "kind", "ordinal"), place=0)
 _MEDIA_COLUMNS = (
     *("id", "text_source", "width", "height", "image"),
@@ -63,6 +69,7 @@ TEXT = RowPart("text", ("id", "heading", "text"), place=1)
 WORDS = RowPart("words", ("id", "spans", "boxes"), place=2)
 PICTURE = RowPart("picture", (), place=4)
 CLIP = RowPart("clip", (), place=5)
+FACTS = RowPart("facts", ("id", "facts"), column=_FACTS_CHECKSUM)
 NAME = RowPart("file name", ("document", "document_name"), column=_NAME_CHECKSUM)
 ITEM_PARTS = (
     _ENTRY,
@@ -72,12 +79,13 @@ ITEM_PARTS = (
     PICTURE,
     CLIP,
     *(RowPart("vector", ("id", column), place=6, is_small=False) for column in ("vector", "vectors")),
+    FACTS,
     NAME,
 )
 """The columns that each checksum of an item covers; a table has at most one of the two columns of vectors."""
 STORED_FILES = {PICTURE: "image", CLIP: "clip_path"}
 """The parts of an item that are files, and the columns with their names."""
-_NULLABLE = {"width", "height", "image", "clip_path", "clip_start", "clip_end", "clip_frames"}
+_NULLABLE = {"facts", "width", "height", "image", "clip_path", "clip_start", "clip_end", "clip_frames"}
 
 _FILE_TYPES = {
     "key": "text",
@@ -264,6 +272,7 @@ def item_rows(
             "clip_end": item.clip.end if item.clip else None,
             "clip_frames": list(item.clip.frames) if item.clip else None,
             "uid": _valid(item.uid),
+            "facts": _valid(encode_facts(item.facts)),
         }
         for item in items
     ]
@@ -342,6 +351,7 @@ def item_of(row: dict[str, Any]) -> Item:
         heading=row["heading"],
         clip=clip,
         uid=row["uid"],
+        facts=decode_facts(row["facts"] or ""),
         checksum=checksums.picture,
     )
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from vrag.geometry import Box
+from vrag.reading.views.raised_marks import leave_out_marks
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -84,5 +85,9 @@ class ReadPage:
     """An item to read, with its picture."""
 
     item: Item
+    """Without the marks of footnotes, which are no part of an answer."""
     picture: Callable[[], Image | None] = lambda: None
     """Opens the stored picture, whose lines show where tables are; None where there is none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "item", leave_out_marks(self.item))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
 from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
 from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.reading.views.turned_text import list_views
 from vrag.types import Item
 
 MAX_VALUES = 150
@@ -93,6 +94,15 @@ def find_labelled_values(item: Item) -> list[LabelledValue]:
 
 
 def _find_values(item: Item) -> list[LabelledValue]:
+    found: list[LabelledValue] = []
+    for view in list_views(item):
+        for value in _find_upright_values(view.item):
+            marks = tuple(replace(mark, box=view.on_picture(mark.box)) for mark in value.marks)
+            found.append(replace(value, marks=marks))
+    return found
+
+
+def _find_upright_values(item: Item) -> list[LabelledValue]:
     page = read_words(item)
     rows = split_pieces(page, range(len(page.numbers)))
     pieces = [piece for row in rows for piece in row]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.questions.answer_types import AnswerKind
+from vrag.reading.questions.page_numbers import match_page
 from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
 
@@ -137,7 +138,7 @@ def _score_page(
     score = support - RANK * rank
 
     captions = [pointer.caption for pointer in question.pointers if pointer.kind != "page"]
-    pages = [pointer.number for pointer in question.pointers if pointer.kind == "page"]
+    pages = frozenset(pointer.number for pointer in question.pointers if pointer.kind == "page")
     pointed = [
         number
         for number, line in enumerate(page.lines)
@@ -145,12 +146,12 @@ def _score_page(
     ]
     if pointed:
         score += POINTED * nearness(page, pointed, page.rects)
-    here = str(page.item.ordinal) in pages
+    here = match_page(page.item, pages)
     score += POINTED * here
 
     if fits := _FITS.get(question.ask):
         score += np.asarray([FITTING * bool(fits.search(text, line.start, line.end)) for line in page.lines])
-    return ScoredPage(page, places, weights, support, score, title, bool(pointed) or here)
+    return ScoredPage(page, places, weights, support, score, title, bool(pointed) or here > 0)
 
 
 def _support(

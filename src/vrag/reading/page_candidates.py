@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
@@ -22,6 +22,7 @@ from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.text_layout import STOP_WORDS, PageLayout, Rect, around, tokens
+from vrag.types import Item
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
@@ -81,8 +82,9 @@ def list_candidates(
     page, kind = scored.page, find_focus(question).kind
     analysed = analyse_question(question)
     for table in tables:
+        operations = options.operations and not table.is_part
         ranked = rank_answers(
-            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=options.operations
+            question, table, scorer=table_scorer, limit=2 * PER_TABLE, operations=operations
         )
         ranked = [answer for answer in ranked if analysed.asks_for(answer.candidate.operation)]
         pairs = [(_read_table(page.item.id, table, answer), answer) for answer in ranked]
@@ -95,18 +97,20 @@ def list_candidates(
         labelled = [(_read_value(page.item.id, match.value), match) for match in values]
         yield from _with_margins(number, [pair for pair in labelled if can_answer(question, pair[0])])
     whole = _complete_spans(page.item.text, spans, kind)
+    places = {span: place for place, span in whole}
     stated = [(read_span(page, place, span.sentence), span) for place, span in whole]
     for candidate in _with_margins(number, [pair for pair in stated if can_answer(question, pair[0])]):
-        yield replace(candidate, table=_find_table(candidate.reading, tables))
+        yield replace(candidate, table=_find_table(candidate, places, tables))
 
 
 def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
     """Return whether a candidate is of the kind of answers that are right three times in four.
 
     It is running text with a high probability, or one cell that is read, and the question names it: all words
-    of the head of its row, and some of its column, or the other way round. Heads and caption have most words
-    of the question and all its numbers, and it asks for nothing that has to be computed. Of other kinds a
-    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
+    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the
+    heads of rows are called in a table that the file has as such, have most words of the question and all its
+    numbers, and it asks for nothing that has to be computed. Of other kinds a probability tells too little on
+    documents that the reader has not learnt from; see docs/reading.md.
     """
     source, table = candidate.source, candidate.table
     if isinstance(source, ScoredSpan):
@@ -121,14 +125,56 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
         return False
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
-    column = _content_terms(head.text for head in table.column_heads(cell.column))
-    named = asked & (row | column | _content_terms([table.caption]))
+    title, heads = _split_title(table, cell.column)
+    column = _content_terms(heads)
+    named = asked & (row | column | _content_terms([table.caption, *title, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
         and not _asks_to_compute(question, row | column)
     )
+
+
+def _split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
+    """Return the heads of a column that stand over all columns with values, and the others.
+
+    The former are a title: they name none of the columns.
+    """
+    title: list[str] = []
+    heads: list[str] = []
+    values = table.width - table.header_columns
+    for head in table.column_heads(column):
+        (title if head.columns >= values > 1 else heads).append(head.text)
+    return (title, heads) if heads else ([], title)
+
+
+def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
+    """Return the terms of the hidden text of items that they do not show too."""
+    terms: set[str] = set()
+    for item in items:
+        if item.facts.hidden_text:
+            terms |= _content_terms([item.facts.hidden_text]) - _content_terms([item.text])
+    return frozenset(terms)
+
+
+def asks_for_hidden(question: str, candidate: PageCandidate, hidden: frozenset[str]) -> bool:
+    """Return whether a question has words that stand in hidden text alone, and not around a candidate.
+
+    A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
+    """
+    if not hidden:
+        return False
+    caption = candidate.table.caption if candidate.table else ""
+    beside = _content_terms([candidate.reading.text, candidate.reading.context, caption])
+    return not hidden.isdisjoint(_content_terms([question]) - beside)
+
+
+def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
+    """Return what the heads of rows are called, where the file itself says which cells are heads: "Line"."""
+    if cell.span is None:
+        return []
+    return [head.text for column in range(table.header_columns) for head in table.column_heads(column)]
 
 
 def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
@@ -141,12 +187,16 @@ def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[st
     )
 
 
+COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "comparative", "total"
+"""Triggers of questions for values that stand in no cell."""
+
+
 def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
-    """Return whether a question asks for a value to be computed; a total may be the name of a row."""
+    """Return whether a question asks for a value to be computed; a rate or a total may be named by a head."""
     analysed = analyse_question(question)
-    if analysed.has("difference", "change", "ratio", "average", "percent", "than", "comparative"):
-        return True
-    return analysed.has("total") and "total" not in heads
+    named = {token.start for token in analysed.terms if token.term in heads}
+    places = (place for name in COMPUTED for place in analysed.triggers.get(name, ()))
+    return any(place not in named for place in places)
 
 
 def _content_terms(texts: Iterable[str]) -> frozenset[str]:
@@ -195,9 +245,16 @@ def _with_margins(
         yield PageCandidate(reading=reading, page=page, source=source, margin=margin, table=table)
 
 
-def _find_table(reading: Reading, tables: Sequence[DocumentTable]) -> DocumentTable | None:
-    """Return the table that the words of an answer stand in."""
-    for mark in reading.marks:
+def _find_table(
+    candidate: PageCandidate, places: Mapping[ScoredSpan, tuple[int, int]], tables: Sequence[DocumentTable]
+) -> DocumentTable | None:
+    """Return the table that the words of an answer stand in: `places` has those of spans."""
+    if isinstance(candidate.source, ScoredSpan):
+        start, end = places[candidate.source]
+        for table in tables:
+            if any(cell.span and cell.span[0] < end and start < cell.span[1] for cell in table.cells):
+                return table
+    for mark in candidate.reading.marks:
         x, y = mark.box.center
         for table in tables:
             if table.box is not None and table.box.covers(x, y):

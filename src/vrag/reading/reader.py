@@ -26,7 +26,13 @@ from vrag.reading.answer_features import (
     fold_answer,
 )
 from vrag.reading.line_scoring import FITTING, RANK, locate
-from vrag.reading.page_candidates import PageCandidate, is_certain, list_candidates
+from vrag.reading.page_candidates import (
+    PageCandidate,
+    asks_for_hidden,
+    find_hidden_terms,
+    is_certain,
+    list_candidates,
+)
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
@@ -140,13 +146,14 @@ def _read_pages(
     options: ReadingOptions,
 ) -> list[Reading]:
     placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
+    hidden = find_hidden_terms(page.item for page in pages)
 
     def rank(asked: str) -> list[Reading]:
         candidates, features = weigh_candidates(asked, placed, text_reader, options=options)
         scorer = load_answer_scorer() if options.learnt else None
         form = read_form(asked)
         return [
-            _write_reading(asked, candidates[number], probability, form)
+            _write_reading(asked, candidates[number], probability, form, hidden)
             for number, probability in rank_different_answers(candidates, features, scorer)
         ]
 
@@ -184,14 +191,20 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
     return sorted(answers, key=lambda reading: -reading.probability)
 
 
-def _write_reading(question: str, candidate: PageCandidate, probability: float, form: AnswerForm) -> Reading:
-    """Return the reading of a candidate with its probability, its answer in the form that is wanted."""
+def _write_reading(
+    question: str, candidate: PageCandidate, probability: float, form: AnswerForm, hidden: frozenset[str]
+) -> Reading:
+    """Return the reading of a candidate with its probability, its answer in the form that is wanted.
+
+    `hidden` are the terms that the pages have in hidden text alone.
+    """
     text, source = candidate.reading.text, candidate.source
     if isinstance(source, RankedAnswer):
         text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
     else:
         text = write_answer(text, form)
     certain = is_certain(question, candidate, probability)
+    certain = certain and not asks_for_hidden(question, candidate, hidden)
     return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 

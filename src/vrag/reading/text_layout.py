@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.page_faults import UnreadPart, read_part
-from vrag.types import Item
+from vrag.reading.views.turned_text import list_angles, turn_upright
+from vrag.types import Item, TextTable
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
@@ -181,6 +182,8 @@ class TextLine:
     """`item.text[start:end]`."""
     rect: Rect
     block: int = -1
+    angle: int = 0
+    """Degrees clockwise by which it is turned."""
 
 
 @dataclass(slots=True)
@@ -234,13 +237,49 @@ def _find_layout(item: Item) -> PageLayout:
                 words.append((word.start, word.end, rect))
     words.sort(key=lambda word: word[:2])
     aspect = item.size.width / item.size.height if item.size and item.size.height > 0 else 1.0
-    lines = _lines(item.text, words) if words else _sentences(item.text)
-    blocks = _blocks(lines, aspect) if words else [[number] for number in range(len(lines))]
+    if words:
+        lines, blocks = (
+            _group_by_angle(item, words, aspect) if item.facts.turned else _group(item, words, aspect)
+        )
+    else:
+        lines = _sentences(item.text)
+        blocks = [[number] for number in range(len(lines))]
     for number, block in enumerate(blocks):
         for line in block:
             lines[line].block = number
     rects = np.asarray([line.rect for line in lines], dtype=np.float64).reshape(-1, 4)
     return PageLayout(item, words, lines, rects, blocks, aspect)
+
+
+def _group(
+    item: Item, words: Sequence[tuple[int, int, Rect]], aspect: float
+) -> tuple[list[TextLine], list[list[int]]]:
+    """Return the lines of some words, and the numbers of the lines of each block."""
+    lines = _lines(item.text, words)
+    return lines, _blocks(lines, aspect)
+
+
+def _group_by_angle(
+    item: Item, words: Sequence[tuple[int, int, Rect]], aspect: float
+) -> tuple[list[TextLine], list[list[int]]]:
+    """Return lines and blocks as `_group` does, each of words that are turned alike."""
+    angles = list_angles(item, [(start, end) for start, end, _ in words])
+    lines: list[TextLine] = []
+    blocks: list[list[TextLine]] = []
+    for angle in sorted(set(angles)):
+        turned = [
+            (start, end, Rect(*turn_upright(rect, angle)))
+            for (start, end, rect), own in zip(words, angles, strict=True)
+            if own == angle
+        ]
+        found, numbers = _group(item, turned, 1 / aspect if angle % 180 else aspect)
+        for line in found:
+            line.rect, line.angle = Rect(*turn_upright(line.rect, 360 - angle)), angle
+        lines += found
+        blocks += ([found[number] for number in block] for block in numbers)
+    lines.sort(key=lambda line: line.start)
+    numbers_of_lines = {id(line): number for number, line in enumerate(lines)}
+    return lines, [[numbers_of_lines[id(line)] for line in block] for block in blocks]
 
 
 def list_segments(page: PageLayout) -> list[tuple[int, int]]:
@@ -265,16 +304,31 @@ def _pieces(page: PageLayout, line: TextLine) -> list[tuple[int, int]]:
     """Return the ranges of a line between gaps that are wider than those of words."""
     first = bisect_left(page.words, line.start, key=lambda word: word[0])
     last = bisect_left(page.words, line.end, key=lambda word: word[0])
+    if not page.words and page.item.facts.tables:
+        return _cells_of_line(page.item.facts.tables, line)
     pieces: list[tuple[int, int]] = []
     right = 0.0
-    for start, end, rect in page.words[first:last]:
-        gap = (rect.x1 - right) * page.aspect
+    aspect = 1 / page.aspect if line.angle % 180 else page.aspect
+    for start, end, shown in page.words[first:last]:
+        rect = Rect(*turn_upright(shown, line.angle)) if line.angle else shown
+        gap = (rect.x1 - right) * aspect
         if pieces and -CELL_GAP * rect.height <= gap <= CELL_GAP * rect.height:
             pieces[-1] = pieces[-1][0], max(end, pieces[-1][1])
         else:
             pieces.append((start, end))
         right = rect.x2
     return pieces or [(line.start, line.end)]
+
+
+def _cells_of_line(tables: Sequence[TextTable], line: TextLine) -> list[tuple[int, int]]:
+    """Return the ranges of the cells in a line of a text without picture; the line itself if it has none."""
+    cells = [
+        (cell.start, cell.end)
+        for table in tables
+        for cell in table.cells
+        if line.start <= cell.start and cell.end <= line.end
+    ]
+    return sorted(cells) or [(line.start, line.end)]
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:

@@ -41,7 +41,6 @@ WITHDRAWN = ("Answer withdrawn", "calm")
 """Name and mood of a run whose answer was withdrawn, since its evidence does not support it."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
-_KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
 _NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
 _BROAD = frozenset("mwMW@%—…")
 _MAX_LINE_CHARACTERS = 300
@@ -158,18 +157,24 @@ def where(evidence: Evidence) -> str:
     """Return the page of a piece of evidence, or its stretch of a video."""
     if evidence.seconds is not None:
         return f"{span(evidence.seconds)} in the video"
-    return f"{_KINDS[evidence.kind]} {evidence.page}"
+    return evidence.page_name[0].upper() + evidence.page_name[1:]
 
 
 def place_name(evidence: Evidence) -> str:
     """Return the place of a piece of evidence within a sentence: `page 3`, `part of page 3`, `passage 2`."""
     is_part = evidence.kind is ItemKind.PAGE and evidence.box is not None and not is_whole(evidence.box)
-    return f"{'part of ' if is_part else ''}{where(evidence).lower()}"
+    return f"{'part of ' if is_part else ''}{_lower_first(where(evidence))}"
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def extent(evidence: Evidence) -> str:
-    """Return the page or stretch of a piece of evidence, with its box in percent of the page."""
+    """Return the page or stretch of a piece of evidence, with its cells or its box in percent of the page."""
     box = evidence.box
+    if evidence.cells:
+        return f"{where(evidence)}, {evidence.cells}"
     if box is None or not all(map(math.isfinite, box)) or is_whole(box):
         return where(evidence)
     left, top, right, bottom = (f"{100 * side:.0f}" for side in box)
@@ -180,7 +185,7 @@ def list_places(evidence: Iterable[Evidence]) -> str:
     """Return the items of evidence on one line, document by document."""
     places: dict[tuple[str, str], list[str]] = {}
     for entry in evidence:
-        places.setdefault((entry.document_id, entry.document), []).append(where(entry).lower())
+        places.setdefault((entry.document_id, entry.document), []).append(_lower_first(where(entry)))
     return "; ".join(f"{name}, {', '.join(inside)}" for (_, name), inside in places.items())
 
 

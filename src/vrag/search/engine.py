@@ -19,6 +19,7 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
+from vrag.search.named_pages import put_named_pages_first
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
@@ -194,7 +195,12 @@ class Engine(ForwardedItems):
         vectors = self._embed(queries)
         snapshot = self.snapshot()
         rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
-        return [snapshot.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+        catalog = snapshot.catalog
+        found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+        return [
+            put_named_pages_first(hits, query, top_k, catalog, self.collection)
+            for query, hits in zip(queries, found, strict=True)
+        ]
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:
         """Return for each query the best `depth` items of each ranking, not fused, all from one version."""

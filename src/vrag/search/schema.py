@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints
 
 from vrag.geometry import Box, Size
+from vrag.item_facts import decode_facts, encode_facts
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word
 
 MAX_QUERIES = 1024
@@ -30,6 +31,7 @@ NOT_BLANK = r"[^\s\x1c-\x1f]"
 _MAX_NAME = 4096
 """Characters of a path or name in a response."""
 _MAX_WORDS = 1_000_000
+_MAX_FACTS = 8_000_000
 
 QueryText: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS, pattern=NOT_BLANK)]
 _WHOLE_NUMBER = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
@@ -207,6 +209,11 @@ class ItemInfo(BaseModel):
         description="Where asked for: start and end of each word in the text, and its box x1, y1, x2, y2 "
         "in fractions of the picture.",
     )
+    facts: str = Field(
+        default="",
+        max_length=_MAX_FACTS,
+        description="What else is known, as a JSON object: `label`, `hidden_text`, `unread`, `turned`.",
+    )
 
     @classmethod
     def of(cls, item: Item, *, words: bool) -> ItemInfo:
@@ -232,12 +239,14 @@ class ItemInfo(BaseModel):
             if clip
             else None,
             words=[(word.start, word.end, *word.box.as_tuple()) for word in item.words] if words else None,
+            facts=encode_facts(item.facts),
         )
 
     def as_item(self) -> Item:
         """Convert to the item that was sent. Its paths are those of the server, never to be opened here.
 
-        Raises `ValueError` if a word lies outside of the text, or a box outside of the picture.
+        Raises `ValueError` if a word lies outside of the text, a box outside of the picture, or facts are
+        none.
         """
         for start, end, *sides in self.words or ():
             inside = 0 <= start <= end <= len(self.text) and all(-0.01 <= side <= 1.01 for side in sides)
@@ -260,6 +269,7 @@ class ItemInfo(BaseModel):
             if self.clip
             else None,
             heading=self.heading,
+            facts=decode_facts(self.facts),
             uid=self.uid,
         )
 

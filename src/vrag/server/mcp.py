@@ -324,12 +324,14 @@ def _place(number: int, item: Evidence, pictures: Sequence[str]) -> dict[str, An
         "item": item.item,
         "document": item.document,
         "page": item.page,
+        **({"page_label": item.page_label} if item.page_label else {}),
         "kind": item.kind,
         "box": item.box and list(item.box),
         "seconds": item.seconds and list(item.seconds),
         "marks": [mark.model_dump(mode="json") for mark in item.marks],
         "located": item.located,
         "document_text": item.quote,
+        **({"cells": item.cells} if item.cells else {}),
         **({"picture": pictures.index(sha) + 1} if sha in pictures else {}),
     }
 
@@ -342,6 +344,7 @@ def _describe(item: Item) -> dict[str, Any]:
         "item": item.id,
         "document": item.title,
         "page" if item.kind is ItemKind.PAGE else "number": item.ordinal,
+        **({"page_label": item.facts.label} if item.facts.label else {}),
         "kind": item.kind,
         **heading,
         **times,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from agent_scripts import PROFILE, VRAG, Watching, searches
@@ -22,7 +23,7 @@ from vrag.reading.answer import MarkRole
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.text_reader import Segments, TextReader
 from vrag.testing import MemorySearcher, page, passage
-from vrag.types import Item
+from vrag.types import AddressedCell, Item, ItemFacts
 
 ROWS = """Table 1: Passengers by line
 
@@ -54,6 +55,17 @@ def test_the_cell_of_a_models_answer_is_marked_with_its_heads() -> None:
     (word,) = (word for word in CARGO.words if word.start == start)
     (answer,) = (mark.box for mark in evidence.marks if mark.role is MarkRole.ANSWER)
     assert answer == pytest.approx(word.box.as_tuple())
+
+
+def test_the_cell_of_an_answer_has_its_address_where_the_page_shows_a_sheet() -> None:
+    cells = tuple(
+        AddressedCell(ROWS.index(value), ROWS.index(value) + len(value), address)
+        for value, address in (("86,040", "B4"), ("84,210", "C4"), ("55,180", "C5"))
+    )
+    run, _ = answered("84,210", replace(CARGO, facts=ItemFacts(worksheet="Lines", cells=cells)))
+    assert [evidence.cells for evidence in run.evidence] == ["Lines!C4"]
+    run, _ = answered("84,210", CARGO)
+    assert [evidence.cells for evidence in run.evidence] == [""]
 
 
 def test_the_rectangle_of_a_models_crop_is_moved_between_the_lines_that_it_cuts() -> None:

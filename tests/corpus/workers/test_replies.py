@@ -80,6 +80,7 @@ REPLIES: Sequence[Reply] = (
     TaskDone(),
     NeighbourWanted("../a\udcff.png"),
     PrintWanted(),
+    PrintWanted("contents"),
     ClipWanted(),
     BytesNeeded(),
     PartDrawn(Size(2, 1), bytes(6)),
@@ -218,7 +219,7 @@ def test_lies_of_a_worker_cost_its_file_and_say_why(tmp_path: Path) -> None:
         "order": [[item_fields(ordinal=3), picture().decode("latin-1")]],
         "failure": [[{"kind": "WorkerFailed", "message": "The disk is broken.", "hint": "Buy one."}, ""]],
         "ready": [[{"kind": "WorkerReady", "landlock": 9, "seccomp": True, "user": "", "missing": []}, ""]],
-        "neighbour": [[{"kind": "PrintWanted"}, ""], [{"kind": "TaskDone"}, ""]],
+        "neighbour": [[{"kind": "PrintWanted", "part": "pdf"}, ""], [{"kind": "TaskDone"}, ""]],
         "pickle": [["\x80\x04K\x01.", ""]],
     }
     sources: list[SourceFile] = []

@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection with a run and a cache, beside its backups."""
     home = tmp_path_factory.mktemp("home")
     (home / "a.txt").write_text("The ferry sails at nine.")
-    add(Collection.create(home / "collection", CorpusOptions(ocr=False, workers=1)), [home / "a.txt"])
+    add(Collection.create(home / "collection", CorpusOptions(ocr="never", workers=1)), [home / "a.txt"])
     vrag.open(collection=home / "collection").ask("When does the ferry sail?")
     store = RunStore(home / "collection" / "runs")
     store.change_meta(*store.ids(), title="The ferry")

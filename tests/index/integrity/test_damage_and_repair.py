@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "documents" / "a.txt").write_text("The ferry sails at nine.")
     (home / "documents" / "b.txt").write_text("The harbour closes at ten.")
     Image.effect_noise((80, 60), 50).convert("RGB").save(home / "documents" / "c.png")
-    collection = Collection.create(home / "collection", CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(home / "collection", CorpusOptions(ocr="never", workers=1))
     add(collection, [home / "documents" / "a.txt"])
     add(collection, [home / "documents"])
     return home

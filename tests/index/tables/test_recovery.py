@@ -269,7 +269,7 @@ def test_a_journal_that_was_cut_undoes_nothing_that_was_recorded(tmp_path: Path,
 
 def test_the_end_of_a_journal_that_was_cut_anywhere_is_reported_and_undoes_nothing(tmp_path: Path) -> None:
     names = ["a.txt", "b.txt"]
-    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr="never", workers=1))
     for name in names:
         (tmp_path / name).write_text(f"Text {name}.")
         add(collection, [tmp_path / name])
@@ -289,7 +289,7 @@ def test_the_end_of_a_journal_that_was_cut_anywhere_is_reported_and_undoes_nothi
 
 @pytest.mark.parametrize("repair", [False, True])
 def test_verify_reports_what_was_undone_once(tmp_path: Path, repair: bool) -> None:
-    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr="never", workers=1))
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"Text {name}.")
         add(collection, [tmp_path / f"{name}.txt"])
@@ -309,7 +309,7 @@ def test_verify_reports_what_was_undone_once(tmp_path: Path, repair: bool) -> No
 def test_a_recovery_that_was_killed_looks_again_at_what_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr=False, workers=1))
+    collection = Collection.create(tmp_path / "collection", CorpusOptions(ocr="never", workers=1))
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"Text {name}.")
         add(Collection.open(collection.directory, durable=False), [tmp_path / f"{name}.txt"])

@@ -80,3 +80,27 @@ def test_any_number_of_marks_is_taken_off_and_a_long_row_of_them_is_read_in_line
     assert without_marks("84,210" + mark * 2000) == "84,210"
     text = f"84,210{mark * 2000}x"
     assert without_marks(text) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "is_head"),
+    [
+        (("14 March 2019", "3 May 2021"), False),
+        (("3.6.2023", "12.11.2024"), False),
+        (("12,500.00 kr", "940,00 €"), False),
+        (("North quay", "South quay"), True),
+    ],
+)
+def test_dates_and_amounts_are_no_heads_of_rows(values: tuple[str, str], is_head: bool) -> None:
+    page = DrawnPage()
+    for row, cells in enumerate(
+        [("Lender", "Loan", "Rate"), *zip(("Nordbank", "Kystfond"), values, (3, 4), strict=True)]
+    ):
+        for column, text in enumerate(cells):
+            page.write(EDGES[2 * column] + 10, 306 + 30 * row, str(text))
+    for row in range(4):
+        page.rule(100, 300 + 30 * row, 780, 300 + 30 * row)
+    for edge in (100, 420, 660, 780):
+        page.rule(edge - 5, 300, edge - 5, 390)
+    (table,) = find_tables(page.item(), page.picture)
+    assert table.header_columns == (2 if is_head else 1)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from vrag.geometry import Box, Size
-from vrag.reading.tables.ruling_lines import find_rules
+from vrag.reading.tables.ruled.ruling_lines import find_rules
 from vrag.reading.tables.text_pieces import read_words
 from vrag.types import Item, ItemKind, TextSource, Word
 

@@ -196,6 +196,7 @@ test("a refusal names what is on the page, and no field of a request", () => {
 test("messages name what is on the page, and no settings or commands of the server", () => {
   const administrator = "The administrator of this server can change this.";
   for (const [text, shown] of [
+    ["Page 2: A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it.", "Page 2: A picture on the page is not read: OCR is off. A collection with OCR reads it."],
     ["The call of http://m took longer than 600 s. Raise VRAG_CALL_SECONDS.", `The call of http://m took longer than 600 s. ${administrator}`],
     ["The family of the model m-2.5 is unknown, and measuring is switched off (VRAG_PROBE). Boxes may be wrong. Set VRAG_PROFILE to its family, or measure it with `vrag doctor --coords`.", "The family of the model m-2.5 is unknown, and measuring is switched off. Boxes may be wrong. Choose the model family in Settings."],
     ["Checkpoints of the profile vimrag were trained on an instruction of their own; vrag's is sent instead. Fetch theirs with `vrag config fetch-instruction vimrag` and name the file with VRAG_INSTRUCTION.", `Checkpoints of the profile vimrag were trained on an instruction of their own; vrag's is sent instead. ${administrator}`],

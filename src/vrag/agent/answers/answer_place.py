@@ -18,8 +18,9 @@ from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, View
 from vrag.reading import completed
-from vrag.reading.answer import Mark, Reading, ReadPage
+from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import end_between_words
+from vrag.reading.places.cell_ranges import name_cells
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
 from vrag.reading.reader import THRESHOLD, find_answer
 from vrag.reading.text_layout import Rect, layout
@@ -110,7 +111,10 @@ def locate_answer(
         probability=reading.probability,
     )
     marked = tuple(
-        with_marks(entry, reading.marks) if entry.item == reading.item else entry for entry in entries
+        with_cells(with_marks(entry, reading.marks), page.item, reading.marks)
+        if entry.item == reading.item
+        else entry
+        for entry in entries
     )
     return AnswerPlace(marked, found, tuple(pictures))
 
@@ -228,7 +232,7 @@ def _end_between_lines(entry: Evidence, environment: Environment, pictures: list
     pictures.append(picture)
     part = picture_evidence(picture, item, "").evidence
     return entry.model_copy(
-        update={key: getattr(part, key) for key in ("box", "quote", "crop_sha256", "origin")}
+        update={key: getattr(part, key) for key in ("box", "quote", "crop_sha256", "origin", "cells")}
     )
 
 
@@ -242,6 +246,13 @@ def with_marks(evidence: Evidence, marks: Iterable[Mark]) -> Evidence:
         if covers(evidence.box, mark.box.center)
     )
     return evidence.model_copy(update={"marks": tuple(dict.fromkeys((*evidence.marks, *further)))})
+
+
+def with_cells(evidence: Evidence, item: Item, marks: Iterable[Mark]) -> Evidence:
+    """Return evidence of a sheet with the cells of the answer alone, where marks show which these are."""
+    boxes = [mark.box for mark in marks if mark.role is not MarkRole.HEAD]
+    names = dict.fromkeys(filter(None, (name_cells(item, box) for box in boxes)))
+    return evidence.model_copy(update={"cells": ", ".join(names)}) if names and evidence.cells else evidence
 
 
 def area(box: BoxSides) -> float:

@@ -237,7 +237,7 @@ class RunResult:
     def __repr__(self) -> str:
         """Return question, outcome, places and cost in a few lines."""
         places = [
-            f"  [{number}] {piece.document}, {piece.kind} {piece.page}"
+            f"  [{number}] {piece.document}, {piece.page_name}"
             for number, piece in enumerate(self.rests[:MAX_REPR_PLACES], 1)
         ]
         lines = [f"RunResult({_shorten(self.question)!r})", f"  {_shorten(self._outcome)}", *places]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -33,7 +35,15 @@ from vrag.index.embed_items import local
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem
 from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.settings import load_settings
-from vrag.types import Document
+from vrag.types import Document, DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_HIDDEN_NAMES = 20
+"""Documents with hidden words that a status names."""
+MAX_REASONS = 20
+"""Lines of the reason of a document that a status prints."""
 
 
 class IndexEngine(StrEnum):
@@ -128,7 +138,7 @@ def add(
 
 @app.command()
 def status(collection: opt.CollectionsOption = None, as_json: opt.JsonOption = False) -> None:
-    """Show what collections contain, and which files failed and why.
+    """Show what collections contain, which files were read in part or not at all, and why.
 
     --json prints one object for one collection, and a list for several.
 
@@ -155,7 +165,7 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
     echo(f"  documents  {status.documents}")
     echo(f"  items      {status.items}")
     echo(f"  size       {status.bytes / 1e6:.1f} MB")
-    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {'on' if status.options.ocr else 'off'}")
+    echo(f"  pages at   {status.options.dpi:g} dpi, OCR {status.options.ocr}")
     if (embedder := status.embedder) is not None:
         echo(f"  vectors    {embedder.kind}, {embedder.dimension} numbers each, by {embedder.name}")
         if status.without_vector:
@@ -172,16 +182,38 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
     if ranking:
         echo("  ranked     ", plain(ranking.removeprefix("Ranked ")))
     echo(f"  version    {status.content_version}")
-    _print_problems("Problems", status.problems)
-    _print_problems(add_location("Unfinished; run the same `vrag index add` again"), status.pending)
+    _print_hidden_words(status.hidden_words)
+    in_part = [document for document in status.problems if document.status is DocumentStatus.PARTIAL]
+    _print_documents("Read in part", in_part)
+    _print_documents("Not read", [document for document in status.problems if document not in in_part])
+    _print_documents(add_location("Unfinished; run the same `vrag index add` again"), status.pending)
+    if status.problems:
+        echo(
+            add_location("To read them again unchanged: `vrag index add --retry-failed` with the same paths.")
+        )
 
 
-def _print_problems(title: str, documents: tuple[Document, ...]) -> None:
+def _print_hidden_words(counts: dict[str, int]) -> None:
+    if counts:
+        echo(("Words that no page shows, which are not searched:", "bold"))
+    for name, count in islice(counts.items(), MAX_HIDDEN_NAMES):
+        echo(f"  - {plain(name)}: {count} {'word' if count == 1 else 'words'}")
+    if (more := len(counts) - MAX_HIDDEN_NAMES) > 0:
+        echo(add_location(f"  … and {more} more: `vrag index status --json` lists all."))
+
+
+def _print_documents(title: str, documents: Sequence[Document]) -> None:
+    """Print documents, each with its reason; one of several lines is below its name."""
     if documents:
         echo((f"{title}:", "bold"))
     for document in documents:
-        reason = f": {plain(document.reason)}" if document.reason else ""
+        lines = [plain(line) for line in document.reason.splitlines()]
+        reason = f": {lines[0]}" if len(lines) == 1 else ""
         echo(("  ! ", "yellow"), plain(document.shown_path), reason)
+        for line in lines[1:] and lines[:MAX_REASONS]:
+            echo(f"      {line}")
+        if (more := len(lines) - MAX_REASONS) > 0:
+            echo(add_location(f"      … and {more} more: `vrag index status --json` lists all."))
 
 
 @app.command()

@@ -26,6 +26,7 @@ from vrag.cli.terminal.last_collection import USED_LAST
 from vrag.cli.terminal.process import mark_stop_reported
 from vrag.factory.progress import duration
 from vrag.settings import load_settings
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.errors import VragError
@@ -175,6 +176,8 @@ def print_add_report(
         f"Indexed {report.items} items: {report.added} files new, {report.changed} changed, "
         f"{report.unchanged} unchanged, {report.failed} failed ({duration(report.seconds)})."
     )
+    if partial := sum(document.status is DocumentStatus.PARTIAL for document in report.problems):
+        to.print(f"  Of {'1 file' if partial == 1 else f'{partial} files'}, a part is not read.")
     if report.copies:
         subject = "1 file has" if report.copies == 1 else f"{report.copies} files have"
         to.print(f"  {subject} content that is indexed already (copied or moved).")

@@ -14,57 +14,37 @@ would make a document's identity depend on files that come, go and fail on their
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
-import warnings
-from dataclasses import replace
-from io import BytesIO
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urljoin, urlsplit
 
-from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.image import open_picture, picture_item
-from vrag.corpus.formats.sections import html_page
-from vrag.corpus.formats.text import SEPARATOR, passage_item, passages, read_text
+from vrag.corpus.formats.text import read_text
+from vrag.corpus.formats.texts.html_tree import close_empty_elements, html_page
+from vrag.corpus.formats.texts.illustrated_text import (
+    FigureContent,
+    IllustratedText,
+    PictureContent,
+    decode_data_url,
+    is_small_picture,
+)
 from vrag.corpus.neighbours import OUTSIDE
 from vrag.errors import CorpusError
-from vrag.geometry import IMAGE_FORMATS
-from vrag.types import TextSource
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Iterator, Sequence
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.sections import Figure
-    from vrag.types import Item
+    from vrag.corpus.formats.texts.html_tree import Figure
 
-SUFFIXES = (".html", ".htm")
-MIN_SIDE = 32
-"""Pixels; a picture with a shorter side is a spacer, a line or an icon."""
+SUFFIXES = (".html", ".htm", ".xhtml")
 MISSING = "It cannot be read: No such file or directory."
+NOT_BESIDE = "It is missing. Save the page with its pictures, and add it again."
 """The reason for a picture that is not there."""
 
 
-class _Neighbour(NamedTuple):
-    """A picture in the folder of the file."""
-
-    name: str
-    """Its path relative to the folder."""
-    identity: tuple[int, int]
-    """Device and number of the file."""
-    size: int
-    """Bytes."""
-
-
-class _FigureContent(NamedTuple):
-    figure: Figure
-    content: _Neighbour | bytes | str
-    """Its file, its bytes, or the reason why it cannot be read."""
-
-
-class HtmlFile(OpenFile):
+class HtmlFile(IllustratedText):
     """An HTML file that was read.
 
     Raises `FileTooLargeError` if it has more than 64 MiB, and `CorpusError` if it is not text, or has neither
@@ -74,109 +54,58 @@ class HtmlFile(OpenFile):
     reads_neighbours = True
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
-        self._source, self._context = source, context
-        sections, figures, base = html_page(read_text(source))
-        self._passages = passages(sections, context.options)
-        self._pictures: list[_FigureContent] = []
-        seen: set[tuple[int, int] | bytes | str] = set()
-        for figure in figures:  # each picture once; failures each for itself
-            content = self._find_content(figure.reference, base)
-            if content is None or (content == MISSING and figure.is_decorative):
-                continue
-            key: tuple[int, int] | bytes | str = figure.reference
-            if not isinstance(content, str):
-                key = content if isinstance(content, bytes) else content.identity
-            if key not in seen:
-                seen.add(key)
-                self._pictures.append(_FigureContent(figure, content))
-        self.count = len(self._passages) + len(self._pictures)
-        if not self.count:
-            raise CorpusError("There is neither text nor a picture in the file.")
-
-    def item(self, ordinal: int) -> Item:
-        """Make the item of a passage or, after the last of these, of a picture."""
-        if ordinal <= len(self._passages):
-            return passage_item(self._passages[ordinal - 1], self._source, ordinal)
-        figure, content = self._pictures[ordinal - len(self._passages) - 1]
-        try:
-            item = self._picture_item(content, ordinal)
-        except CorpusError as error:
-            reference = figure.reference
-            name = reference[:40] + "…" if len(reference) > 80 else reference
-            raise CorpusError(f"{name}: {error}") from error
-        item = replace(item, heading=SEPARATOR.join(filter(None, figure.headings)))
-        if item.text or not figure.text:
-            return item
-        return replace(item, text=figure.text, text_source=TextSource.FILE)
-
-    def _picture_item(self, content: _Neighbour | bytes | str, ordinal: int) -> Item:
-        if isinstance(content, str):
-            raise CorpusError(content)
-        size = content.size if isinstance(content, _Neighbour) else len(content)
-        with (
-            self._open(content) as file,
-            open_picture(file, self._context.options.max_pixels) as image,
-        ):
-            return picture_item(image, self._source, self._context, ordinal, size)
-
-    def _open(self, content: _Neighbour | bytes) -> BinaryIO:
-        if isinstance(content, bytes):
-            return BytesIO(content)
-        return self._source.open_neighbour(content.name)
-
-    def _find_content(self, reference: str, base: str) -> _Neighbour | bytes | str | None:
-        """Return a picture's file or bytes, or the reason why there is none.
-
-        None when it is in the network, or too small to show anything.
-        """
-        if _scheme(reference) == "data":
-            content = _decode_data_url(reference)
-            return None if isinstance(content, bytes) and _is_small(BytesIO(content)) else content
-        try:
-            reference = urljoin(base, reference)
-            scheme = _scheme(reference)
-            if scheme == "file" or len(scheme) == 1:  # a drive of Windows
-                return OUTSIDE
-            if scheme or reference.startswith(("//", "\\\\")):
-                return None
-            name = unquote(urlsplit(reference).path, errors="surrogateescape")
-            with self._source.open_neighbour(name) as file:
-                status = os.fstat(file.fileno())
-                neighbour = _Neighbour(name, (status.st_dev, status.st_ino), status.st_size)
-                return None if _is_small(file) else neighbour
-        except CorpusError as error:
-            return str(error)
-        except (OSError, ValueError, RuntimeError) as error:
-            return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
+        text = read_text(source)
+        if source.path.suffix.lower() == ".xhtml":
+            text = close_empty_elements(text)
+        sections, figures, base = html_page(text)
+        super().__init__(source, context, sections, _find_contents(source, figures, base))
 
 
-def _scheme(reference: str) -> str:
+def _find_contents(source: SourceFile, figures: Sequence[Figure], base: str) -> Iterator[FigureContent]:
+    """Yield the pictures of a page; failures each for itself."""
+    for figure in figures:
+        content = _find_content(source, figure.reference, base)
+        if content != MISSING:
+            if content is not None:
+                yield FigureContent(figure, content)
+        elif not figure.is_decorative:
+            yield FigureContent(figure, NOT_BESIDE)
+
+
+def _find_content(source: SourceFile, reference: str, base: str) -> PictureContent | str | None:
+    """Return a picture's content, or the reason why there is none.
+
+    None when it is in the network, or too small to show anything.
+    """
+    if scheme_of(reference) == "data":
+        content = decode_data_url(reference)
+        is_small = isinstance(content, PictureContent) and is_small_picture(content.open())
+        return None if is_small else content
+    try:
+        return _open_neighbour(source, urljoin(base, reference))
+    except CorpusError as error:
+        return str(error)
+    except (OSError, ValueError, RuntimeError) as error:
+        return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _open_neighbour(source: SourceFile, reference: str) -> PictureContent | str | None:
+    """Return the content of a picture in the folder of a page; raises as `open_neighbour` does."""
+    scheme = scheme_of(reference)
+    if scheme == "file" or len(scheme) == 1:  # a drive of Windows
+        return OUTSIDE
+    if scheme or reference.startswith(("//", "\\\\")):
+        return None
+    name = unquote(urlsplit(reference).path, errors="surrogateescape")
+    with source.open_neighbour(name) as file:
+        status = os.fstat(file.fileno())
+        is_small = is_small_picture(file)
+    key = status.st_dev, status.st_ino
+    content = PictureContent(partial(source.open_neighbour, name), status.st_size, key)
+    return None if is_small else content
+
+
+def scheme_of(reference: str) -> str:
     """Return the scheme of a URL, `http` of `http://host/a`; "" of a path."""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", reference)
     return match[1].lower() if match else ""
-
-
-def _decode_data_url(reference: str) -> bytes | str:
-    """Return the bytes of a `data:` URL (RFC 2397), or why there are none."""
-    head, comma, body = reference.partition(",")
-    if not comma:
-        return "It has no content."
-    data = unquote_to_bytes(body)
-    if not head.lower().endswith(";base64"):
-        return data
-    try:
-        packed = re.sub(rb"\s", b"", data)
-        return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
-    except binascii.Error as error:
-        return f"It is damaged: {error}."
-
-
-def _is_small(file: BinaryIO) -> bool:
-    """Return whether a file is a picture, and too small to show anything."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=IMAGE_FORMATS) as image:
-            return min(image.size) < MIN_SIDE
-    except Exception:  # noqa: BLE001 - hostile bytes; item() fails with the reason
-        return False

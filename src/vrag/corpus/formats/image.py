@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, FileTooLargeError
 from vrag.geometry import IMAGE_FORMATS, MAX_ASPECT, Size
-from vrag.types import Item, ItemKind, TextSource, item_id
+from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -109,7 +109,7 @@ def picture_item(
     """
     with warnings.catch_warnings(action="ignore"):
         image = flatten(opened)
-    text, words = read_picture(image) if context.options.ocr else ("", ())
+    reading = read_picture(image, context.options.ocr)
     stored = None
     area = image.width * image.height
     if opened.format in LOSSLESS_FORMATS and area <= MAX_PNG_PIXELS:
@@ -123,9 +123,10 @@ def picture_item(
         document_name=source.name,
         kind=ItemKind.PAGE,
         ordinal=ordinal,
-        text=text,
-        words=words,
-        text_source=TextSource.OCR if text else TextSource.NONE,
+        text=reading.text,
+        words=reading.words,
+        text_source=reading.text_source,
+        facts=reading.facts,
         size=Size(*image.size),
         image=stored or store_jpeg(image, JPEG_QUALITY, context, source, ordinal),
     )

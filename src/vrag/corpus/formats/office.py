@@ -1,9 +1,10 @@
-"""Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file.
+"""Office documents → page items: printed to PDF by LibreOffice, then read like any PDF file; then passages.
 
 The first worker that opens a document has its parent process print it, which keeps the PDF until the document
 is finished: other workers, and a replacement of one that crashed, get it too. Pages are what LibreOffice
 prints: hidden slides and sheets are left out, a field such as today's date has the value of the day, and
-fonts that are not installed are replaced.
+fonts that are not installed are replaced. What is in the document and not in the text of its pages, such as
+speaker notes and comments, is read from its contents (`libreoffice/contents.py`) and follows as passages.
 """
 
 from __future__ import annotations
@@ -17,11 +18,27 @@ import sys
 import tempfile
 import zipfile
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.converter import OpenFile
+from vrag.corpus.converter import OpenFile, PrintedDocument
+from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
+from vrag.corpus.formats.libreoffice.embedded import read_embedded
+from vrag.corpus.formats.libreoffice.line_end_hyphens import restore_hyphens
+from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
+from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
+from vrag.corpus.formats.libreoffice.worksheet_pages import (
+    WorksheetPage,
+    find_worksheet_pages,
+    locate_cells,
+    read_outline,
+)
+from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
 from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
+from vrag.corpus.formats.text import passage_item, passages
 from vrag.corpus.sniff import describe
 from vrag.corpus.workers import timeout_exec
 from vrag.corpus.workers.sandbox import (
@@ -48,7 +65,10 @@ if TYPE_CHECKING:
     from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
-SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
+SUFFIXES = (
+    *(".docx", ".docm", ".doc", ".pptx", ".pptm", ".ppt", ".xlsx", ".xlsm", ".xls"),
+    *(".odt", ".odp", ".ods", ".rtf"),
+)
 ZIP, OLE, RTF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 MAX_XML_BYTES = 512 * 2**20
 """Unpacked bytes of the text parts of a document; LibreOffice takes a multiple of it in memory."""
@@ -71,31 +91,6 @@ INSTALL = (
     "Windows: winget install TheDocumentFoundation.LibreOffice; others: libreoffice.org"
 )
 
-SECURITY = "/org.openoffice.Office.Common/Security/Scripting"
-INTERNET = "/org.openoffice.Inet/Settings"
-REGISTRY: tuple[tuple[str, str, str], ...] = (
-    (SECURITY, "BlockUntrustedRefererLinks", "true"),  # pictures linked from elsewhere, disk or network
-    (SECURITY, "DisableMacrosExecution", "true"),
-    (SECURITY, "MacroSecurityLevel", "3"),
-    ("/org.openoffice.Office.Writer/Content/Update", "Link", "0"),
-    ("/org.openoffice.Office.Calc/Content/Update", "Link", "2"),
-    # Whatever still wants the network asks a proxy at a port where nobody answers.
-    (INTERNET, "ooInetProxyType", "2"),
-    (INTERNET, "ooInetHTTPProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetHTTPProxyPort", "9"),
-    (INTERNET, "ooInetHTTPSProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetHTTPSProxyPort", "9"),
-    (INTERNET, "ooInetFTPProxyName", "127.0.0.1"),
-    (INTERNET, "ooInetFTPProxyPort", "9"),
-    (INTERNET, "ooInetNoProxy", ""),
-)
-"""Path, property and value of LibreOffice's registry: no macros, no links followed, no network."""
-REGISTRY_HEAD = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n'
-    '<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" '
-    'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
-)
-REGISTRY_ITEM = '<item oor:path="{}"><prop oor:name="{}" oor:op="fuse"><value>{}</value></prop></item>\n'
 EXECUTABLE = ("/usr", "/bin", "/lib", "/lib64", "/opt")
 READABLE = (
     "/etc/fonts",
@@ -112,14 +107,15 @@ READABLE = (
 )
 """Files and folders that LibreOffice may read besides programs and libraries."""
 _POLL_SECONDS = 0.1
+UNREAD = "The document's notes, comments and data of charts are not read: {} Save it as PDF with them."
 PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 
 class OfficeFile(OpenFile):
     """An office document that was printed to PDF.
 
-    Raises as `print_to_pdf` does, `EncryptedFileError` if it asks for a password, and `FileTooLargeError` if
-    it unpacks to more than is allowed.
+    Raises as `print_document` does, `EncryptedFileError` if it asks for a password, and `FileTooLargeError`
+    if it unpacks to more than is allowed.
     """
 
     is_printed = True
@@ -130,9 +126,15 @@ class OfficeFile(OpenFile):
         try:
             printed = context.print_source(source)
             if printed is None:
-                printed = self._cleanup.enter_context(scratch_directory()) / "document.pdf"
-                print_to_pdf(source, source.path.suffix.lower(), printed, context.options.office_seconds)
-            self._pdf = PdfFile(source, context, printed)
+                pdf = self._cleanup.enter_context(scratch_directory()) / PDF_NAME
+                print_document(source, source.path.suffix.lower(), pdf, context.options.office_seconds)
+                printed = PrintedDocument(pdf, contents_path(pdf))
+            self._contents = _read_contents(printed, source)
+            self._passages = passages(self._contents.sections, context.options)
+            self._source = source
+            self._pdf = PdfFile(source, context, printed.pdf)
+            self._slide_titles = dict(enumerate(self._contents.slide_titles, 1))
+            self._worksheet_pages = _find_worksheet_pages(printed, self._contents, self._pdf.count)
         except CorpusError as error:
             self._cleanup.close()
             if type(error) is CorpusError and is_old and _asks_for_password(source):
@@ -141,7 +143,7 @@ class OfficeFile(OpenFile):
         except BaseException:
             self._cleanup.close()
             raise
-        self.count = self._pdf.count
+        self.count = self._pdf.count + len(self._passages)
 
     @staticmethod
     def opening_seconds(source: SourceFile, options: CorpusOptions) -> float:  # noqa: ARG004 - a protocol's
@@ -149,13 +151,47 @@ class OfficeFile(OpenFile):
         return options.office_seconds
 
     def item(self, ordinal: int) -> Item:
-        """Make the item of one page."""
-        return self._pdf.item(ordinal)
+        """Make the item of one page or, after the last of these, of a passage."""
+        if ordinal > self._pdf.count:
+            return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
+        item = restore_hyphens(self._pdf.item(ordinal), self._contents.compounds)
+        facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
+        if page := self._worksheet_pages.get(ordinal):
+            facts = replace(
+                facts, worksheet=page.worksheet, cells=locate_cells(item, page.cells), headings=()
+            )
+        elif title := self._slide_titles.get(ordinal):
+            facts = replace(facts, headings=locate_headings(item.text, [(title, 1)]))
+        return replace(item, facts=facts, heading=facts.worksheet)
 
     def close(self) -> None:
         """Close the PDF file."""
         self._pdf.close()
         self._cleanup.close()
+
+
+def _find_worksheet_pages(
+    printed: PrintedDocument, contents: DocumentContents, count: int
+) -> dict[int, WorksheetPage]:
+    if not contents.worksheets:
+        return {}
+    with printed.pdf.open("rb") as file:
+        return find_worksheet_pages(contents.worksheets, contents.page_rows, read_outline(file), count)
+
+
+def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:
+    """Read what the pages of a document do not show as text; where it is damaged, say that it is not read."""
+    with source.open() as file:
+        embedded, comments = read_embedded(file), read_stored_comments(file)
+    try:
+        with printed.contents.open("rb") as file:
+            contents = read_contents(XmlParts(file), comments)
+    except (CorpusError, RecursionError) as error:
+        contents = DocumentContents(unread=(UNREAD.format(error),))
+    with printed.pdf.open("rb") as pdf:
+        cut = find_cut_boxes(contents.boxes, pdf)
+    sections = cut + contents.sections + embedded.sections
+    return contents._replace(sections=sections, unread=contents.unread + embedded.unread)
 
 
 def _check(source: SourceFile) -> bool:
@@ -223,7 +259,7 @@ def find_soffice() -> str:
     """
     for name in PROGRAMS:
         if path := shutil.which(name):
-            return path
+            return os.path.abspath(path)  # noqa: PTH100 - a link stays one: by it, some installations know their place
     for place in PLACES:
         for path in sorted(glob.glob(place), reverse=True):  # noqa: PTH207 - pathlib takes no absolute pattern
             if os.access(path, os.X_OK):
@@ -234,19 +270,23 @@ def find_soffice() -> str:
     )
 
 
-def print_to_pdf(
+def print_document(
     document: Openable,
     suffix: str,
     pdf: Path,
     seconds: float,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Have LibreOffice print a document to a PDF file, without macros, links and network.
+    """Have LibreOffice print a document to a PDF file, and store its contents beside it.
+
+    The contents (`contents_path`) are an OpenDocument file, or an empty one if LibreOffice could not store
+    them. Changes of a text are accepted first, and sheets are made wide enough
+    (`libreoffice/printing.bas`). Macros of the document, links and the network are off.
 
     The work is done in a folder of its own beside the PDF file (a copy of the document, profile, temporary
     files), which is removed whatever happens, also when this process is killed: the PDF file is in a scratch
     directory. LibreOffice is restricted to its folder and its installation (`vrag.corpus.workers.sandbox`).
-    The file appears whole or not at all.
+    The files appear whole or not at all.
 
     `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
     `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if
@@ -256,36 +296,43 @@ def print_to_pdf(
     program = find_soffice()
     with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:
         work_dir = Path(name)
-        copy, printed = work_dir / f"document{suffix}", work_dir / "out" / "document.pdf"
+        copy, results = work_dir / f"document{suffix}", work_dir / "out"
         with document.open("rb") as original, copy.open("wb") as file:
             shutil.copyfileobj(original, file)
-        registry = work_dir / "profile" / "user" / "registrymodifications.xcu"
-        registry.parent.mkdir(parents=True)
-        entries = "".join(REGISTRY_ITEM.format(*entry) for entry in REGISTRY)
-        registry.write_text(f"{REGISTRY_HEAD}{entries}</oor:items>\n", encoding="utf-8")
-        (work_dir / "tmp").mkdir()
-        options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard --convert-to pdf"
-        command = [
-            program,
-            f"-env:UserInstallation={(work_dir / 'profile').as_uri()}",
-            *options.split(),
-            "--outdir",
-            str(printed.parent),
-            str(copy),
-        ]
+        write_profile(work_dir / "profile")
+        for folder in (results, work_dir / "tmp"):
+            folder.mkdir()
+        options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard"
+        profile = f"-env:UserInstallation={(work_dir / 'profile').as_uri()}"
+        command = [program, profile, *options.split(), START.format(copy.name)]
         if sandbox_options().mode != "off":
             policy = office_policy(program, work_dir)
             give_to(policy, pdf.parent, work_dir)
             command = exec_command(policy, command)
         status = _run(command, work_dir, seconds, is_wanted)
-        if status == timeout_exec.LATE:
-            raise ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
-        if status == timeout_exec.CRASHED:
-            raise CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
         # It may have made anything of its folder: a link is not followed.
-        if printed.parent.is_symlink() or not _is_regular(printed):
-            raise CorpusError("LibreOffice cannot open it: it is damaged, or not what its suffix says.")
-        printed.replace(pdf)
+        if results.is_symlink() or not _is_regular(results / PDF_NAME):
+            raise _failure(status, seconds)
+        contents = contents_path(pdf)
+        if _is_regular(results / CONTENTS_NAME):
+            (results / CONTENTS_NAME).replace(contents)
+        else:
+            contents.touch()
+        (results / PDF_NAME).replace(pdf)
+
+
+def contents_path(pdf: Path) -> Path:
+    """Return the path of the contents of a document, by that of its PDF file."""
+    return pdf.with_suffix(".zip")
+
+
+def _failure(status: int, seconds: float) -> CorpusError:
+    """Return the error of LibreOffice that has printed nothing, by its exit status."""
+    if status == timeout_exec.LATE:
+        return ConversionTimeout(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
+    if status == timeout_exec.CRASHED:
+        return CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
+    return CorpusError("LibreOffice cannot open it: it is damaged, or not what its suffix says.")
 
 
 def _is_regular(path: Path) -> bool:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
-from vrag.corpus.formats.pdfium import SKIPPED, IndependentPages
-from vrag.corpus.ocr import WORD, read_picture
+from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
+from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
+from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
+from vrag.corpus.formats.pdfium import IndependentPages, to_image
+from vrag.corpus.formats.text import passage_item
+from vrag.corpus.formats.xfa import read_form_text
+from vrag.corpus.pages.page_pass import read_page
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
-from vrag.geometry import MAX_ASPECT, Box, Size
-from vrag.types import Item, ItemKind, TextSource, Word, item_id
+from vrag.geometry import MAX_ASPECT, Size
+from vrag.types import Item, ItemFacts, ItemKind, item_id
 
 if TYPE_CHECKING:
-    import re
-
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.pdfium import PdfiumPage
+    from vrag.corpus.formats.xfa import FormText
+    from vrag.corpus.pages.placed_text import PlacedText
     from vrag.corpus.sniff import Openable
 
 JPEG_QUALITY = 88
-MIN_LETTERS = 16
-"""Letters and digits below which a page counts as one without text and is read by OCR: page numbers
-and the stamps of scanning apps have fewer. Characters without a meaning in Unicode do not count."""
 MIN_SIDE = 8
 """Pixels of the shorter side below which a page shows nothing."""
 SIGNATURE_BYTES = 1024
 """Length of the start in which readers look for the signature."""
-HYPHENS = frozenset("\x02\ufffe\xad")
-"""Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
-LIGATURES = str.maketrans(
-    dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
-)
 
 
 class PdfFile(OpenFile):
@@ -53,34 +54,64 @@ class PdfFile(OpenFile):
             if b"%PDF-" not in opened.read(SIGNATURE_BYTES):
                 raise CorpusError(f"This is not a PDF file: {describe(file)}.")
         self._pages = IndependentPages(file)
-        self.count = len(self._pages)
-        if not self.count:
+        self._page_count = len(self._pages)
+        if not self._page_count:
             self._pages.close()
             raise CorpusError("The PDF file has no pages, or its list of pages is damaged.")
+        self._form = self._read_form()
+        self.count = self._page_count + len(self._form.passages)
 
     def item(self, ordinal: int) -> Item:
-        """Make the item of one page."""
+        """Make the item of one page or, after the last of these, of a passage of a form that has no page."""
+        if ordinal > self._page_count:
+            return passage_item(self._form.passages[ordinal - self._page_count - 1], self._source, ordinal)
         options = self._context.options
         with self._pages.page(ordinal) as page:
-            text, words = read_layer(page)
-            image = page.render(_scale(page.size, options))
-        origin = TextSource.LAYER
-        if options.ocr and _letters(text) < MIN_LETTERS:
-            read, found = read_picture(image)
-            if _letters(read) > _letters(text):
-                text, words, origin = read, found, TextSource.OCR
+            layer, facts = _read_words(page), self._facts(ordinal, page)
+            if has_doubtful_text(page, layer):
+                with_ocr = options.ocr != "never"
+                facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
+                layer = _read_words(page) if facts.hidden_text else layer
+            pixels = page.render_pixels(_scale(page.size, options))
+            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
+            image = to_image(pixels)
+        headings = locate_headings(reading.text, self._titles.get(ordinal, ()))
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
             document_name=self._source.name,
             kind=ItemKind.PAGE,
             ordinal=ordinal,
-            text=text,
-            words=words,
-            text_source=origin if text else TextSource.NONE,
+            text=reading.text,
+            words=reading.words,
+            text_source=reading.text_source,
+            facts=replace(reading.facts, headings=headings) if headings else reading.facts,
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
+
+    @cached_property
+    def _titles(self) -> dict[int, list[tuple[str, int]]]:
+        """Titles in the outline of the file with their levels, by the number of their page."""
+        titles: dict[int, list[tuple[str, int]]] = {}
+        for entry in self._pages.read_outline():
+            titles.setdefault(entry.page, []).append((entry.title, entry.level))
+        return titles
+
+    def _read_form(self) -> FormText:
+        """Read a form of which the pages say only to wait; one with fields on its pages is all on these."""
+        packets = self._pages.read_xfa()
+        if packets:
+            with self._pages.page(1) as page:
+                packets = {} if page.has_fields else packets
+        return read_form_text(packets, self._context.options)
+
+    def _facts(self, ordinal: int, page: PdfiumPage) -> ItemFacts:
+        unread = unread_files(page.attached_files(), "The page")
+        if ordinal == 1:
+            unread += unread_files(self._pages.attached_files(), "The document")
+            unread += self._form.unread
+        return ItemFacts(label=printed_number(self._pages.label(ordinal), ordinal), unread=unread)
 
     def close(self) -> None:
         """Close the PDF file."""
@@ -102,41 +133,5 @@ def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
     return scale
 
 
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
-
-
-def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
-    """Read the text layer of a page as far as it is in view, and its words with their boxes.
-
-    Words divided at the end of a line are joined in the text, and are two `Word`s with a box each.
-    """
-    parts: list[str] = []
-    words: list[Word] = []
-    position = last = 0
-    with page.layer() as layer:
-        characters, frame = layer.characters(), page.frame
-        for match in WORD.finditer(characters):
-            bounds = layer.bounds(*match.span())
-            box = frame.to_unit(*bounds) if bounds else None
-            if box is None or not all(0 <= side < 1 for side in box.center):
-                continue
-            box = Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))
-            word = match[0].translate(LIGATURES)
-            glue = _glue(characters, last, match) if parts else ""
-            parts += (glue, word)
-            position += len(glue) + len(word)
-            words.append(Word(position - len(word), position, box))
-            last = match.end()
-    return "".join(parts), tuple(words)
-
-
-def _glue(characters: str, last: int, match: re.Match[str]) -> str:
-    """Return the text between two words: nothing, a space, a line break or a hyphen."""
-    gap = characters[last : match.start()]
-    if not HYPHENS.isdisjoint(gap):
-        first_half = characters[max(0, last - 40) : last].rsplit(maxsplit=1)[-1]
-        return "-" if "-" in first_half or not match[0][0].islower() else ""
-    if "\n" in gap or "\r" in gap:
-        return "\n"
-    return " " if gap.strip(SKIPPED) else ""
+def _read_words(page: PdfiumPage) -> PlacedText:
+    return read_with_annotations(page, read_layer)

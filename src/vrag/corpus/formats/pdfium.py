@@ -13,17 +13,34 @@ import hashlib
 import io
 import math
 import re
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from vrag.corpus.formats.pdfium_annotations import (
+    ShownAnnotation,
+    attached_files,
+    extract_appearances,
+    files_on_page,
+    has_fields,
+    has_shown_annotations,
+    read_utf16,
+    read_xfa_packets,
+    shown_annotations,
+    start_forms,
+)
 from vrag.errors import CorpusError, EncryptedFileError
-from vrag.geometry import IMAGE_FORMATS, Box, Size
+from vrag.geometry import IMAGE_FORMATS, Box, Size, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Generator, Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
-    from pypdfium2 import PdfPage
+    from pypdfium2 import PdfDocument, PdfPage
 
     from vrag.corpus.sniff import Openable
 
@@ -33,10 +50,17 @@ DPI = 144.0
 """Pixels of an image per inch of its page: drawn at the usual resolution, it has the pixels it came with."""
 BLANK_PAGE = (612.0, 792.0)
 """Width and height of a page whose image is missing, in points: letter paper."""
+MAX_PLACE_SIDE = 4000
+"""Longest side in pixels of a page of which a place is rendered to compare it."""
+LAST_LATIN_LETTER = "\u024f"
 QUALITY = 92
 """JPEG quality for images in other formats."""
+MAX_SLANT = 0.1
+"""Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 10_000
 """Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
+MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
+"""Entries of an outline that are read, and their levels."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 
 
@@ -92,6 +116,16 @@ class PageFrame(NamedTuple):
         )
 
 
+class OutlineEntry(NamedTuple):
+    """An entry of the outline (bookmarks) of a PDF file."""
+
+    title: str
+    page: int
+    """Number of the page that it leads to, from 1."""
+    level: int
+    """From 1, the outermost."""
+
+
 class Pdf:
     """An open PDF file, by its path, its bytes, or something else that opens it.
 
@@ -100,21 +134,14 @@ class Pdf:
     """
 
     def __init__(self, source: Openable | bytes) -> None:
-        from pypdfium2 import PdfDocument, PdfiumError, raw
-
-        opened = source if isinstance(source, bytes | Path) else source.open("rb")
-        try:
-            self._pdf = PdfDocument(opened, autoclose=True)
-        except PdfiumError as error:
-            if not isinstance(opened, bytes | Path):
-                opened.close()
-            if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-                raise EncryptedFileError(
-                    "The PDF file is protected by a password.", "Save a copy without it."
-                ) from error
-            raise CorpusError("The PDF file is damaged and cannot be opened.") from error
+        self._source = source
+        self._pdf = _open_pdf(source)
         if self._pdf.get_formtype():
-            self._pdf.init_forms()
+            start_forms(self._pdf)
+        self._extracts: PdfDocument | None = None
+        """The same file, changed by `extract_appearances`; opened when a page has annotations."""
+        self._extracted: set[int] = set()
+        """Its pages that were changed, from 0."""
 
     def __len__(self) -> int:
         return len(self._pdf)
@@ -124,13 +151,82 @@ class Pdf:
         from pypdfium2 import PdfiumError
 
         try:
-            return PdfiumPage(self._pdf[ordinal - 1])
+            return PdfiumPage(self._pdf[ordinal - 1], partial(self._open_annotations, ordinal - 1))
         except PdfiumError as error:
             raise CorpusError(f"Page {ordinal} is damaged.") from error
+
+    def label(self, ordinal: int) -> str:
+        """Return the number that a page has printed on it, as the file says; "" where it does not."""
+        from pypdfium2 import raw
+
+        return read_utf16(
+            lambda buffer, size: raw.FPDF_GetPageLabel(self._pdf.raw, ordinal - 1, buffer, size)
+        )
+
+    def read_outline(self) -> list[OutlineEntry]:
+        """Return the entries of the outline that lead to a page, as far as `MAX_OUTLINE_ENTRIES`."""
+        found: list[OutlineEntry] = []
+        for entry in islice(self._pdf.get_toc(max_depth=MAX_OUTLINE_DEPTH), MAX_OUTLINE_ENTRIES):
+            target = entry.get_dest()
+            page = None if target is None else target.get_index()
+            if page is not None:
+                found.append(OutlineEntry(str(entry.get_title()), int(page) + 1, int(entry.level) + 1))
+        return found
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files that are attached to the whole document."""
+        return attached_files(self._pdf)
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of its XFA form by their names; none where it has no such form."""
+        return read_xfa_packets(self._pdf)
 
     def close(self) -> None:
         """Close the file."""
         self._pdf.close()
+        if self._extracts is not None:
+            self._extracts.close()
+
+    @contextmanager
+    def _open_annotations(self, index: int) -> Generator[AnnotationPage]:
+        """Open what the annotations of a page draw."""
+        from pypdfium2 import PdfiumError
+
+        if self._extracts is not None and index in self._extracted:
+            self._extracts.close()
+            self._extracts = None
+        if self._extracts is None:
+            self._extracts, self._extracted = _open_pdf(self._source), set()
+            start_forms(self._extracts)
+        self._extracted.add(index)
+        try:
+            page = self._extracts[index]
+            annotations = shown_annotations(self._extracts, page)
+            extracted = extract_appearances(self._extracts, page, index)
+        except PdfiumError as error:
+            raise CorpusError(f"The annotations of page {index + 1} are damaged.") from error
+        try:
+            yield AnnotationPage(PdfiumPage(extracted), annotations)
+        finally:
+            extracted.close()
+            self._extracts.del_page(len(self._extracts) - 1)
+
+
+def _open_pdf(source: Openable | bytes) -> PdfDocument:
+    """Open a PDF file. Raises as `Pdf` does."""
+    from pypdfium2 import PdfDocument, PdfiumError, raw
+
+    opened = source if isinstance(source, bytes | Path) else source.open("rb")
+    try:
+        return PdfDocument(opened, autoclose=True)
+    except PdfiumError as error:
+        if not isinstance(opened, bytes | Path):
+            opened.close()
+        if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
+            raise EncryptedFileError(
+                "The PDF file is protected by a password.", "Save a copy without it."
+            ) from error
+        raise CorpusError("The PDF file is damaged and cannot be opened.") from error
 
 
 class IndependentPages:
@@ -164,6 +260,22 @@ class IndependentPages:
         self._is_used = True
         return page
 
+    def label(self, ordinal: int) -> str:
+        """Return the printed number of a page, as `Pdf.label`."""
+        return self._pdf.label(ordinal)
+
+    def read_outline(self) -> list[OutlineEntry]:
+        """Return the entries of the outline, as `Pdf.read_outline`."""
+        return self._pdf.read_outline()
+
+    def attached_files(self) -> list[str]:
+        """Return the names of attached files, as `Pdf.attached_files`."""
+        return self._pdf.attached_files()
+
+    def read_xfa(self) -> dict[str, bytes]:
+        """Return the parts of the XFA form, as `Pdf.read_xfa`."""
+        return self._pdf.read_xfa()
+
     def close(self) -> None:
         """Close the file."""
         self._pdf.close()
@@ -194,8 +306,14 @@ def _restart() -> None:
 class PdfiumPage:
     """An open page; a context manager."""
 
-    def __init__(self, page: PdfPage) -> None:
+    def __init__(
+        self,
+        page: PdfPage,
+        open_annotations: Callable[[], AbstractContextManager[AnnotationPage]] | None = None,
+    ) -> None:
         self._page = page
+        self._open_annotations = open_annotations
+        self._has_annotations = bool(open_annotations) and has_shown_annotations(page)
 
     @property
     def size(self) -> tuple[float, float]:
@@ -213,9 +331,14 @@ class PdfiumPage:
 
     @property
     def has_replaced_fonts(self) -> bool:
-        """True if some of its text has a font that the file does not contain, or one made of drawings."""
+        """True if some of its text has a font that the file does not contain, or one made of drawings.
+
+        Annotations count as such text: many are drawn in a font of PDFium's own.
+        """
         from pypdfium2 import raw
 
+        if self._has_annotations:
+            return True
         fonts: set[int | None] = set()
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
@@ -242,8 +365,19 @@ class PdfiumPage:
                         pass
         return False
 
+    def can_draw(self, text: str) -> bool:
+        """Return whether PDFium has the letters of a word, which is on the page, to draw them.
+
+        Of fonts that a file does not contain, it has those of Latin script.
+        """
+        return not self.has_replaced_fonts or max(text) <= LAST_LATIN_LETTER
+
     def render(self, scale: float) -> Image:
-        """Render the page at `scale` pixels per point, in mode RGBX.
+        """Render the page as `render_pixels` does, as an image of mode RGBX."""
+        return to_image(self.render_pixels(scale))
+
+    def render_pixels(self, scale: float) -> NDArray[np.uint8]:
+        """Render the page at `scale` pixels per point, in rows of RGBX.
 
         PDFium draws it, and JPEG is written, faster so than as RGB. Raises `CorpusError` if the page has no
         area.
@@ -251,9 +385,31 @@ class PdfiumPage:
         from pypdfium2 import PdfiumError
 
         try:
-            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_pil()
+            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_numpy()
         except (PdfiumError, ValueError) as error:
             raise CorpusError(f"The page cannot be drawn: {error}.") from error
+
+    @property
+    def handle(self) -> Any:  # noqa: ANN401 - a handle of PDFium
+        """The page, for PDFium's own functions."""
+        return self._page.raw
+
+    def render_place(self, place: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+        """Render left, bottom, right, top of a page, in PDF coordinates, at two pixels per point."""
+        import numpy as np
+
+        width, height = (max(1, round(2 * side)) for side in self.size)
+        scale = min(1.0, MAX_PLACE_SIDE / max(width, height))
+        size = Size(max(1, int(width * scale)), max(1, int(height * scale)))
+        box = self.frame.to_unit(*place)
+        region = Box(
+            math.floor(min(max(box.x1, 0.0), 1.0) * (size.width - 1)),
+            math.floor(min(max(box.y1, 0.0), 1.0) * (size.height - 1)),
+            math.ceil(min(max(box.x2, 0.0), 1.0) * (size.width - 1)) + 1,
+            math.ceil(min(max(box.y2, 0.0), 1.0) * (size.height - 1)) + 1,
+            Space.ITEM,
+        )
+        return np.asarray(self.render_part(size, region, 1))
 
     def render_part(self, picture: Size, region: Box, factor: int) -> Image:
         """Render a part of the page, RGB, as if the whole were `factor` times as large as in its picture.
@@ -281,6 +437,21 @@ class PdfiumPage:
         """Open its text layer."""
         return Layer(self._page)
 
+    @property
+    def has_fields(self) -> bool:
+        """True if it has fields of a form, as far as they are annotations."""
+        return self._has_annotations and has_fields(self._page)
+
+    def attached_files(self) -> list[str]:
+        """Return the names of the files of which it shows an icon."""
+        return files_on_page(self._page) if self._has_annotations else []
+
+    def annotations(self) -> AbstractContextManager[AnnotationPage | None]:
+        """Open what its annotations draw upon it; None if it has none that draw words."""
+        if self._open_annotations is None or not self._has_annotations:
+            return nullcontext()
+        return self._open_annotations()
+
     def close(self) -> None:
         """Close the page."""
         self._page.close()
@@ -290,6 +461,23 @@ class PdfiumPage:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class AnnotationPage(NamedTuple):
+    """What the annotations of a page draw upon it."""
+
+    page: PdfiumPage
+    """A page of the same size that shows nothing else."""
+    annotations: list[ShownAnnotation]
+    """The annotations that are shown, in the order in which they are drawn."""
+
+
+def to_image(pixels: NDArray[np.uint8]) -> Image:
+    """Return rows of RGBX as an image, which shares them."""
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    return Image.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", pixels.strides[0], 1)
 
 
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
@@ -302,6 +490,40 @@ def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     )
 
 
+Sides = tuple[float, float, float, float]
+"""Left, bottom, right and top in PDF coordinates."""
+
+
+def turn_sides(sides: Sides, turn: int) -> Sides:
+    """Return a rectangle as if text that is turned by quarters clockwise ran to the right.
+
+    >>> turn_sides((0, 0, 10, 40), 3), turn_sides((0, 0, 10, 40), 1)
+    ((0, -10, 40, 0), (-40, 0, 0, 10))
+    """
+    left, bottom, right, top = sides
+    match turn:
+        case 1:
+            return -top, left, -bottom, right
+        case 2:
+            return -right, -top, -left, -bottom
+        case 3:
+            return bottom, -right, top, -left
+        case _:
+            return sides
+
+
+class Glyph(NamedTuple):
+    """A character as it is drawn; lengths in points."""
+
+    character: str
+    bottom: float
+    top: float
+    """Of its ink."""
+    baseline: float
+    size: float
+    """Height of its line."""
+
+
 class Layer:
     """The text layer of a page; a context manager."""
 
@@ -311,6 +533,7 @@ class Layer:
         self._text = raw.FPDFText_LoadPage(page.raw)
         self._count_rects = raw.FPDFText_CountRects
         self._get_rect = raw.FPDFText_GetRect
+        self._get_angle = raw.FPDFText_GetCharAngle
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
 
@@ -328,21 +551,62 @@ class Layer:
             return text
         return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
 
-    def bounds(self, start: int, end: int) -> tuple[float, float, float, float] | None:
-        """Return left, bottom, right and top of characters `start` to `end`, in PDF coordinates.
+    def rects(self, start: int, end: int) -> list[Sides]:
+        """Return the rectangles around characters `start` to `end`, one for each piece of text of the page.
 
-        None where they have no marks, or marks without a position.
+        Marks without a position have none. One or two calls a word instead of one a character.
         """
         left, top, right, bottom = self._sides
-        x1 = y1 = math.inf
-        x2 = y2 = -math.inf
-        # One or two calls a word instead of one a character; the boxes are the same.
+        found: list[Sides] = []
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
-                x1, x2 = min(x1, left.value), max(x2, right.value)
-                y1, y2 = min(y1, bottom.value), max(y2, top.value)
-        bounds = x1, y1, x2, y2
-        return bounds if x1 <= x2 and y1 <= y2 and all(map(math.isfinite, bounds)) else None
+                sides = left.value, bottom.value, right.value, top.value
+                if sides[0] <= sides[2] and sides[1] <= sides[3] and all(map(math.isfinite, sides)):
+                    found.append(sides)
+        return found
+
+    def turn(self, index: int) -> int | None:
+        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""
+        angle = self._get_angle(self._text, index)
+        if angle <= 0:
+            return 0
+        quarters = angle / (math.pi / 2)
+        nearest = round(quarters)
+        if abs(quarters - nearest) > MAX_SLANT or (nearest % 4 and self._is_mirrored(index)):
+            return None
+        return nearest % 4
+
+    def _is_mirrored(self, index: int) -> bool:
+        from pypdfium2 import raw
+
+        matrix = raw.FS_MATRIX()
+        raw.FPDFText_GetMatrix(self._text, index, matrix)
+        return matrix.a * matrix.d - matrix.b * matrix.c < 0
+
+    def ink(self, index: int) -> Sides:
+        """Return the rectangle around what is drawn of a character."""
+        from pypdfium2 import raw
+
+        left, top, right, bottom = self._sides
+        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
+        return left.value, bottom.value, right.value, top.value
+
+    def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
+        """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""
+        from pypdfium2 import raw
+
+        x, y = ctypes.c_double(), ctypes.c_double()
+        loose = raw.FS_RECTF()
+        glyphs: list[Glyph] = []
+        for index in range(start, end):
+            raw.FPDFText_GetCharOrigin(self._text, index, x, y)
+            raw.FPDFText_GetLooseCharBox(self._text, index, loose)
+            _, foot, _, head = turn_sides(self.ink(index), turn)
+            _, low, _, high = turn_sides((loose.left, loose.bottom, loose.right, loose.top), turn)
+            _, baseline, _, _ = turn_sides((x.value, y.value, x.value, y.value), turn)
+            character = chr(raw.FPDFText_GetUnicode(self._text, index))
+            glyphs.append(Glyph(character, foot, head, baseline, high - low))
+        return glyphs
 
     def __enter__(self) -> Self:
         return self

@@ -1,103 +1,28 @@
-"""Plain text, Markdown, HTML and JSON → sections: the text under one heading."""
+"""Plain text, Markdown and JSON → sections: the text under one heading."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from vrag.corpus.formats.texts.html_tree import html_sections
+from vrag.corpus.formats.texts.outline import Section, SectionOutline
+from vrag.corpus.formats.texts.raised_text import lower_text, raise_text
+from vrag.corpus.formats.texts.table_lines import TableDraft
+from vrag.corpus.formats.texts.visibility import DELETED
+from vrag.corpus.sniff import drop_invisible
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from markdown_it.token import Token
-    from selectolax.lexbor import LexborNode
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
-CELL = " | "
-CELL_END = "\ufdd0"
-"""End of a table cell while HTML is read: a Unicode noncharacter, which text must not contain."""
-DROPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"})
-"""HTML elements whose content is not read."""
-BLOCKS = frozenset(
-    "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption "
-    "figure footer form header hr html legend li main menu nav ol option p pre section summary table tbody "
-    "tfoot thead title tr ul".split()
-)
-"""HTML elements that begin and end a line."""
-HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
-PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section table ul".split())
-"""HTML elements that an empty line follows."""
-
-
-MAX_ICON = 48
-"""Pixels of the longest side that an icon has by the attributes of its element."""
-
-
-class Section(NamedTuple):
-    """Text under one heading, which is its first line."""
-
-    headings: tuple[str, ...]
-    """Outermost first, the section's own last; "" where a level is skipped."""
-    text: str
-
-
-class Figure(NamedTuple):
-    """An image in an HTML file."""
-
-    reference: str
-    """Its address, as written in the file."""
-    text: str
-    """Its description and caption."""
-    headings: tuple[str, ...]
-    """The headings above it, outermost first."""
-    is_hidden: bool = False
-    """True if its element says that it is decoration: without a role, hidden, or as small as an icon."""
-
-    @property
-    def is_decorative(self) -> bool:
-        """True if the file names nothing that it shows: nothing is lost where it is missing."""
-        return self.is_hidden or not self.text
-
-
-def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
-    """Return whether the attributes of an image say that it is decoration."""
-    if attributes.get("role") in {"presentation", "none"} or attributes.get("aria-hidden") == "true":
-        return True
-    sides = (attributes.get(name) or "" for name in ("width", "height"))
-    return any(re.fullmatch(r"\d{1,4}", side, re.ASCII) and int(side) <= MAX_ICON for side in sides)
-
-
-class SectionOutline:
-    """A section in the making, and the headings above it."""
-
-    def __init__(self) -> None:
-        self._headings: tuple[str, ...] = ()
-        self._parts: list[str] = []
-
-    @property
-    def headings(self) -> tuple[str, ...]:
-        """The current heading and those above it."""
-        return self._headings
-
-    def add(self, text: str) -> None:
-        """Add text under the current heading."""
-        self._parts.append(text)
-
-    def head(self, level: int, title: str) -> Section:
-        """Begin a section under a heading of a level from 1; return the section that ends."""
-        ended = self.end()
-        above = (*self._headings, *[""] * level)[: level - 1]
-        self._headings = (*above, title)
-        self._parts = [title, "\n\n"]
-        return ended
-
-    def end(self) -> Section:
-        """Return the current section."""
-        return Section(self._headings, "".join(self._parts).strip())
+_HTML_TAG = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z][\w-]*)")
 
 
 def plain_sections(text: str) -> Iterator[Section]:
@@ -106,39 +31,77 @@ def plain_sections(text: str) -> Iterator[Section]:
 
 
 def markdown_sections(text: str) -> Iterator[Section]:
-    """Parse Markdown with tables. Formatting is dropped, words are kept."""
+    """Parse Markdown with tables. Formatting and text that is struck through are dropped, words are kept."""
     from markdown_it import MarkdownIt
 
-    outline = SectionOutline()
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    for index, token in enumerate(tokens):
-        if token.type == "inline" and index and tokens[index - 1].type == "heading_open":
-            yield outline.head(int(tokens[index - 1].tag[1]), _inline(token))
-        else:
-            outline.add(_markdown_text(token))
-    yield outline.end()
+    page = _MarkdownPage()
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
+        if section := page.read(token):
+            yield section
+    yield page.outline.end()
 
 
-TOKEN_TEXTS = {
-    "td_close": CELL,
-    "th_close": CELL,
-    "tr_close": "\n",
-    "table_close": "\n",
-    "bullet_list_close": "\n",
-    "ordered_list_close": "\n",
-    "blockquote_close": "\n",
-}
+TOKEN_TEXTS = {"bullet_list_close": "\n", "ordered_list_close": "\n", "blockquote_close": "\n"}
 """Markdown token → its replacement."""
+
+
+class _MarkdownPage:
+    """The sections of a Markdown file while it is read."""
+
+    def __init__(self) -> None:
+        self.outline = SectionOutline()
+        self._table: TableDraft | None = None
+        self._level = 0
+        """Level of the heading that is open."""
+
+    def read(self, token: Token) -> Section | None:
+        """Read a token; return the section that ends with it."""
+        match token.type:
+            case "heading_open":
+                self._level = int(token.tag[1])
+            case "inline" if self._level:
+                level, self._level = self._level, 0
+                return self.outline.head(level, read_inline(token))
+            case "table_open":
+                self._table = TableDraft()
+            case "table_close" if self._table is not None:
+                self._end_table(self._table)
+            case _ if self._table is not None:
+                self._read_table(self._table, token)
+            case "html_block":
+                for section in html_sections(token.content):
+                    self.outline.add_section(section)
+                    self.outline.add("\n")
+                self.outline.add("\n")
+            case _:
+                self.outline.add(_markdown_text(token))
+        return None
+
+    def _read_table(self, table: TableDraft, token: Token) -> None:
+        match token.type:
+            case "tr_open":
+                table.begin_row()
+            case "th_open" | "td_open":
+                table.begin_cell(is_head=token.type == "th_open")
+            case "inline":
+                table.add(read_inline(token))
+            case _:
+                pass
+
+    def _end_table(self, table: TableDraft) -> None:
+        lined, self._table = table.finish(), None
+        if lined is not None:
+            self.outline.add_table(lined)
+        else:
+            self.outline.add(table.lines() + "\n\n")
 
 
 def _markdown_text(token: Token) -> str:
     match token.type:
         case "inline":
-            return _inline(token)
+            return read_inline(token)
         case "fence" | "code_block":
             return token.content.rstrip("\n") + "\n\n"
-        case "html_block":
-            return "\n".join(section.text for section in html_sections(token.content)) + "\n\n"
         case "paragraph_close":
             return "\n" if token.hidden else "\n\n"
         case "list_item_open":
@@ -147,137 +110,43 @@ def _markdown_text(token: Token) -> str:
             return TOKEN_TEXTS.get(token.type, "")
 
 
-def _inline(token: Token) -> str:
+def read_inline(token: Token) -> str:
     """Return the words of a line of Markdown, and the description of each image in it."""
-    parts: list[str] = []
+    text = ""
+    struck = 0
+    raised: tuple[str, int] | None = None
     for child in token.children or ():
-        match child.type:
-            case "text" | "code_inline":
-                parts.append(child.content)
-            case "image":
-                parts.append(_inline(child))
-            case "softbreak" | "hardbreak":
-                parts.append("\n")
-            case _:
-                pass
-    return "".join(parts)
-
-
-class _HtmlPage:
-    def __init__(self) -> None:
-        self.sections: list[Section] = []
-        self.figures: list[Figure] = []
-        self.base = ""
-        """The address that references are relative to, where the file has one."""
-        self._outline = SectionOutline()
-        self._heading: list[str] | None = None
-        """Text of the heading that is open."""
-        self._first_image: int | None = None
-        """Number of images before the `<figure>` that is open."""
-        self._caption: list[str] = []
-        """Text of its caption."""
-        self._in_caption = False
-        self._pre = 0
-        """Number of `<pre>` elements that are open."""
-
-    def read(self, text: str) -> None:
-        """Walk the tree without recursion, since elements may be nested by the thousands.
-
-        lexbor takes a second for a depth of 16,000, and four times as long for twice the depth: the time
-        limit of the worker bounds it.
-        """
-        from selectolax.lexbor import LexborHTMLParser
-
-        node = LexborHTMLParser(text).root
-        while node is not None:
-            child = node.first_child if self._begin(node) else None
-            if child is not None:
-                node = child
-                continue
-            self._end(node)
-            while node.next is None and node.parent is not None:
-                node = node.parent
-                self._end(node)
-            node = node.next
-        self.sections.append(self._outline.end())
-
-    def _begin(self, node: LexborNode) -> bool:
-        """Begin a node; return whether its children are read."""
-        tag = str(node.tag)
-        if tag == "-text":
-            text = node.text_content or ""
-            self._add(text if self._pre else re.sub(r"\s+", " ", text))
-        elif tag in DROPPED or tag[0] in "-!":  # comments and the like
-            return False
-        elif tag in HEADINGS:
-            self._heading = []
-        elif tag == "img":  # pages that load images late name them in `data-src`
-            names = ("data-src", "src", "alt", "title")
-            late, address, description, title = (node.attributes.get(name) or "" for name in names)
-            self._add(description)
-            text = " ".join((description or title).split())
-            if reference := (late or address).strip():
-                hidden = _is_hidden(node.attributes)
-                self.figures.append(Figure(reference, text, self._outline.headings, hidden))
-        elif tag == "base":
-            self.base = self.base or node.attributes.get("href") or ""
-        elif tag in BLOCKS:
-            self._pre += tag == "pre"
-            self._add("\n")
-            self._in_caption = self._in_caption or tag == "figcaption"
-            if tag == "figure":
-                self._first_image, self._caption = len(self.figures), []
-        return True
-
-    def _end(self, node: LexborNode) -> None:
-        tag = str(node.tag)
-        if tag in HEADINGS and self._heading is not None:
-            title = _join_words(self._heading)
-            self._heading = None
-            if title:
-                self.sections.append(self._outline.head(int(tag[1]), title))
-        elif tag in {"td", "th"}:
-            self._add(CELL_END)
-        elif tag in BLOCKS and tag not in {"br", "hr"}:
-            self._pre -= tag == "pre"
-            self._in_caption = self._in_caption and tag != "figcaption"
-            if tag == "figure" and self._first_image is not None:  # else an inner figure has ended
-                caption = _join_words(self._caption)
-                for number in range(self._first_image, len(self.figures)):
-                    figure = self.figures[number]
-                    text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
-                    self.figures[number] = figure._replace(text=text)
-                self._first_image = None
-            self._add("\n\n" if tag in PARAGRAPHS else "\n")
-
-    def _add(self, text: str) -> None:
-        if self._heading is None:
-            self._outline.add(text)
+        tag = _HTML_TAG.match(child.content) if child.type == "html_inline" else None
+        name = tag["name"].lower() if tag else ""
+        if child.type in {"s_open", "s_close"} or name in DELETED:
+            is_end = child.type == "s_close" or bool(tag and tag["end"])
+            struck = max(struck - 1, 0) if is_end else struck + 1
+        elif struck:
+            continue
+        elif name in {"sup", "sub"}:
+            if tag and not tag["end"]:
+                raised = name, len(text)
+            elif raised and raised[0] == name:
+                before, inner = text[: raised[1]], text[raised[1] :]
+                text = before + (raise_text(before, inner) if name == "sup" else lower_text(inner))
+                raised = None
+        elif name == "br":
+            text += "\n"
         else:
-            self._heading.append(text)
-        if self._in_caption:
-            self._caption.append(text)
+            text += _inline_text(child)
+    return text
 
 
-def _join_words(parts: list[str]) -> str:
-    return " ".join("".join(parts).replace(CELL_END, CELL).split())
-
-
-def html_sections(text: str) -> list[Section]:
-    """Parse HTML to what a reader sees, cells of a table row on one line."""
-    return html_page(text)[0]
-
-
-def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
-    """Return sections and images of HTML, and the address that references are relative to, or ""."""
-    page = _HtmlPage()
-    page.read(text.replace(CELL_END, "\ufffd"))
-    sections: list[Section] = []
-    for headings, section_text in page.sections:  # without empty cells at the ends of lines
-        lines = (re.sub(rf"[\s{CELL_END}]+$", "", line) for line in section_text.split("\n"))
-        tidy = "\n".join(line.replace(CELL_END, CELL).strip() for line in lines)
-        sections.append(Section(headings, re.sub(r"\n{3,}", "\n\n", tidy).strip()))
-    return sections, page.figures, page.base
+def _inline_text(token: Token) -> str:
+    match token.type:
+        case "text" | "code_inline":
+            return drop_invisible(token.content)
+        case "image":
+            return read_inline(token)
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case _:
+            return ""
 
 
 def json_sections(text: str) -> Iterator[Section]:
@@ -344,4 +213,4 @@ def _leaves(path: str, value: JsonValue) -> Iterator[str]:
 
 
 def _scalar(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return drop_invisible(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

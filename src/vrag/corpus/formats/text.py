@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.sections import Section, json_lines, json_sections, markdown_sections, plain_sections
+from vrag.corpus.formats.sections import json_lines, json_sections, markdown_sections, plain_sections
+from vrag.corpus.formats.texts.separated_values import table_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
-from vrag.types import Item, ItemKind, TextSource, item_id
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, TextTable, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.formats.texts.outline import Section
+    from vrag.corpus.formats.texts.table_lines import LinedTable
 
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -28,7 +33,8 @@ PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".json": json_sections,
 }
 JSON_LINES = (".jsonl", ".ndjson")
-SUFFIXES = (*PARSERS, *JSON_LINES)
+VALUES = (".csv", ".tsv")
+SUFFIXES = (*PARSERS, *JSON_LINES, *VALUES)
 
 
 class TextPassage(NamedTuple):
@@ -36,6 +42,10 @@ class TextPassage(NamedTuple):
 
     heading: str
     text: str
+    tables: tuple[TextTable, ...] = ()
+    """The parts of tables in it."""
+    unread: tuple[str, ...] = ()
+    """Sentences about what is seen beside it and not read."""
 
 
 class TextFile(OpenFile):
@@ -49,11 +59,14 @@ class TextFile(OpenFile):
         self._source = source
         suffix, text = source.path.suffix.lower(), read_text(source)
         sections: Iterable[Section]
+        self._fault = ""
         if suffix in JSON_LINES:
             section, self._fault = json_lines(text)
             sections = [section]
+        elif suffix in VALUES:
+            sections = table_sections(text, context.options.passage_chars)
         else:
-            sections, self._fault = PARSERS[suffix](text), ""
+            sections = PARSERS[suffix](text)
         self._passages = passages(sections, context.options)
         self.count = len(self._passages) + bool(self._fault)
         if not self._passages:
@@ -82,12 +95,32 @@ def read_text(source: SourceFile) -> str:
 
 def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPassage]:
     """Cut sections into passages; one more than are allowed stands for all those beyond."""
-    found = (
-        TextPassage(SEPARATOR.join(filter(None, section.headings)), passage)
-        for section in sections
-        for passage in cut(section.text, options.passage_chars)
-    )
+    found = (passage for section in sections for passage in _cut_section(section, options.passage_chars))
     return list(itertools.islice(found, options.max_pages + 1))
+
+
+def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
+    """Cut a section into passages. One that begins within a table begins with the table's heads."""
+    heading = SEPARATOR.join(filter(None, section.headings))
+    text, tables, unread = section.text, deque(section.tables), section.unread
+    for start, end in cut_ranges(text, size):
+        while tables and tables[0].end <= start:
+            tables.popleft()
+        inside = list(itertools.takewhile(partial(_begins_before, end), tables))
+        if inside and inside[0].is_continued(start, end, size // 2):
+            first = inside.pop(0)
+            begin = max(start, first.body_start)
+            heads = text[first.start : first.body_start]
+            parts = [first.continued_part(begin, end)]
+        else:
+            begin, heads, parts = start, "", []
+        parts += [table.part(begin - len(heads), end) for table in inside]
+        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread)
+        unread = ()
+
+
+def _begins_before(end: int, table: LinedTable) -> bool:
+    return table.start < end
 
 
 def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item:
@@ -101,6 +134,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
+        facts=ItemFacts(tables=passage.tables, unread=passage.unread),
     )
 
 
@@ -113,14 +147,20 @@ def cut(text: str, size: int) -> Iterator[str]:
     >>> list(cut("One two. Three four. Five.", 12))
     ['One two.', 'Three four.', 'Five.']
     """
+    return (text[start:end] for start, end in cut_ranges(text, size))
+
+
+def cut_ranges(text: str, size: int) -> Iterator[tuple[int, int]]:
+    """Yield where the passages of `cut` begin and end in a text."""
     start = 0
-    while len(text) - start > size + size // 4:
-        end = _best_cut(text, start + max(size // 2, 1), start + size)
-        if passage := text[start:end].strip():
-            yield passage
+    while start < len(text):
+        is_last = len(text) - start <= size + size // 4
+        end = len(text) if is_last else _best_cut(text, start + max(size // 2, 1), start + size)
+        passage = text[start:end]
+        if words := passage.strip():
+            first = start + len(passage) - len(passage.lstrip())
+            yield first, first + len(words)
         start = end
-    if passage := text[start:].strip():
-        yield passage
 
 
 def _best_cut(text: str, low: int, high: int) -> int:

@@ -21,11 +21,11 @@ from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.image import MIN_SIDE, store_jpeg
 from vrag.corpus.formats.pyav import SubtitleLine, Timeline, decode, demuxer, frame_at, scan
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.pages.page_pass import read_picture
 from vrag.corpus.sniff import describe
 from vrag.errors import CollectionError, CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
 from vrag.geometry import MAX_ASPECT, Size
-from vrag.types import Clip, Item, ItemKind, TextSource, item_id
+from vrag.types import Clip, Item, ItemFacts, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -136,10 +136,9 @@ class VideoFile(OpenFile):
             if begin <= seconds < over and (not key_frames or seconds - key_frames[-1] >= 1):
                 key_frames.append(seconds)
         lines = (line.text for line in timeline.lines if begin <= line.start < over)
-        text, words, origin = "\n".join(lines), (), TextSource.FILE
-        if not text and self._context.options.ocr:
-            text, words = read_picture(image)
-            origin = TextSource.OCR
+        text, words, origin, facts = "\n".join(lines), (), TextSource.FILE, ItemFacts()
+        if not text and self._context.options.ocr != "never":
+            text, words, origin, facts = read_picture(image, self._context.options.ocr)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,
@@ -152,6 +151,7 @@ class VideoFile(OpenFile):
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
             clip=Clip(path, begin, over, tuple(key_frames)),
+            facts=facts,
         )
 
     def _cut_clip(self, start: int, end: int | None, out: BinaryIO) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from vrag.corpus.converter import open_unnamed, store_item_file
-from vrag.corpus.formats.office import print_to_pdf
+from vrag.corpus.formats.office import contents_path, print_document
 from vrag.corpus.workers.replies import NeighbourWanted
 from vrag.corpus.workers.requests import HAS_DESCRIPTORS, GivenFile
 from vrag.errors import CollectionError, CorpusError
@@ -41,8 +41,8 @@ class FileBroker:
         self._items_dir = items_dir
         self._cleanup = ExitStack()
         self._scratch: Path | None = None
-        self._printed: dict[str, BinaryIO] = {}
-        """Printed documents, by their ids."""
+        self._printed: dict[str, dict[str, BinaryIO]] = {}
+        """Files of printed documents, by their ids and parts (`PrintWanted.part`)."""
         self._lock = threading.Lock()
         """Lock of the folder and the dictionary."""
 
@@ -76,7 +76,7 @@ class FileBroker:
             return task.source.open_neighbour(wanted.name)
         if not getattr(task.converter, "is_printed", False):
             raise CorpusError("A file of this format is not printed.")
-        return self._print(task, is_alive)
+        return _reopen(self._print(task, is_alive)[wanted.part])
 
     def open_clip(self) -> BinaryIO:
         """Open an empty file for clips. Raises `CollectionError` if it cannot be made."""
@@ -122,25 +122,27 @@ class FileBroker:
     def forget(self, document: str) -> None:
         """Close what was printed of a document."""
         with self._lock:
-            file = self._printed.pop(document, None)
-        if file is not None:
+            printed = self._printed.pop(document, {})
+        for file in printed.values():
             _close(file)
 
-    def _print(self, task: Task, is_alive: Callable[[], bool]) -> BinaryIO:
+    def _print(self, task: Task, is_alive: Callable[[], bool]) -> dict[str, BinaryIO]:
         """Print a document, once."""
         source = task.source
         with self._lock:
             if source.document in self._printed:
-                return _reopen(self._printed[source.document])
+                return self._printed[source.document]
         pdf = self._scratch_folder() / f"{source.document[:16]}.pdf"
         seconds = task.options.office_seconds
-        print_to_pdf(source, source.path.suffix.lower(), pdf, seconds, is_alive)
-        file = pdf.open("rb")
+        print_document(source, source.path.suffix.lower(), pdf, seconds, is_alive)
+        paths = {"pdf": pdf, "contents": contents_path(pdf)}
+        printed: dict[str, BinaryIO] = {part: path.open("rb") for part, path in paths.items()}
         if HAS_DESCRIPTORS:
-            pdf.unlink()  # it goes with this process, however that ends
+            for path in paths.values():
+                path.unlink()  # it goes with this process, however that ends
         with self._lock:
-            self._printed[source.document] = file
-        return _reopen(file)
+            self._printed[source.document] = printed
+        return printed
 
     def _scratch_folder(self) -> Path:
         """Return the folder for files with names; the next process removes it if this one is killed."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from vrag.corpus.drawing import BytesNeeded, PartDrawn
 from vrag.corpus.workers.sandbox import Protection
+from vrag.item_facts import encode_facts
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class NeighbourWanted:
 
 @dataclass(frozen=True, slots=True)
 class PrintWanted:
-    """The converter asks for its file as a PDF file."""
+    """The converter asks for its file as LibreOffice prints it."""
+
+    part: Literal["pdf", "contents"] = "pdf"
+    """What it asks for: the pages, or the contents as an OpenDocument file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,8 @@ def _fields(reply: Reply) -> tuple[dict[str, Any], bytes]:  # noqa: PLR0911 - on
             return {"message": _valid(error.message), "hint": _valid(error.hint)}, b""
         case NeighbourWanted(name):
             return {"name": name.encode("utf-8", "surrogateescape").hex()}, b""
+        case PrintWanted(part):
+            return {"part": part}, b""
         case PartDrawn(size, pixels):
             return {"size": size}, pixels
         case ItemMade(item, files):
@@ -138,6 +144,7 @@ def _item_fields(item: Item, files: ReplyFiles) -> dict[str, Any]:
         "text_source": item.text_source,
         "size": item.size,
         "heading": _valid(item.heading),
+        "facts": encode_facts(item.facts),
         "clip": clip and (clip.start, clip.end, clip.frames),
         "picture_suffix": files.picture_suffix,
         "clip_suffix": files.clip_suffix,

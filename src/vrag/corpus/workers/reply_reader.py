@@ -21,11 +21,13 @@ from vrag.corpus.workers.replies import FRAME, FileOpened, ItemMade, ReplyFiles,
 from vrag.corpus.workers.sandbox import Protection
 from vrag.errors import VragError
 from vrag.geometry import Box, Size
+from vrag.item_facts import decode_facts
 from vrag.types import Clip, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
     from vrag.corpus.workers.replies import Reply
     from vrag.corpus.workers.requests import Task
+    from vrag.types import ItemFacts
 
 MAX_JSON_BYTES = 64 * 2**20
 MAX_TAIL_BYTES = 512 * 2**20
@@ -86,8 +88,13 @@ class _NeighbourWanted(_Schema):
     name: Annotated[str, Field(max_length=10_000, pattern="^([0-9a-f]{2})*$")]
 
 
+class _PrintWanted(_Schema):
+    kind: Literal["PrintWanted"]
+    part: Literal["pdf", "contents"]
+
+
 class _Empty(_Schema):
-    kind: Literal["TaskDone", "PrintWanted", "ClipWanted", "BytesNeeded"]
+    kind: Literal["TaskDone", "ClipWanted", "BytesNeeded"]
 
 
 class _PartDrawn(_Schema):
@@ -104,16 +111,19 @@ class _ItemMade(_Schema):
     text_source: TextSource
     size: tuple[Count, Count] | None
     heading: Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
+    facts: Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
     clip: tuple[Seconds, Seconds, Annotated[tuple[Seconds, ...], Field(max_length=MAX_KEY_FRAMES)]] | None
     picture_suffix: Suffix
     clip_suffix: Suffix
 
 
-_PlainFields: TypeAlias = _WorkerReady | _TaskRejected | _WorkerFailed | _NeighbourWanted | _Empty
+_PlainFields: TypeAlias = (
+    _WorkerReady | _TaskRejected | _WorkerFailed | _NeighbourWanted | _PrintWanted | _Empty
+)
 _Fields: TypeAlias = _PlainFields | _FileOpened | _PartDrawn | _ItemMade
 _FIELDS: TypeAdapter[_Fields] = TypeAdapter(Annotated[_Fields, Field(discriminator="kind")])
-_EMPTY: dict[str, type[TaskDone | replies.PrintWanted | replies.ClipWanted | BytesNeeded]] = {
-    kind.__name__: kind for kind in (TaskDone, replies.PrintWanted, replies.ClipWanted, BytesNeeded)
+_EMPTY: dict[str, type[TaskDone | replies.ClipWanted | BytesNeeded]] = {
+    kind.__name__: kind for kind in (TaskDone, replies.ClipWanted, BytesNeeded)
 }
 
 
@@ -163,6 +173,8 @@ def _plain_reply(fields: _PlainFields) -> Reply:
             return replies.WorkerFailed(VragError(fields.message, fields.hint))
         case _NeighbourWanted():
             return replies.NeighbourWanted(bytes.fromhex(fields.name).decode("utf-8", "surrogateescape"))
+        case _PrintWanted():
+            return replies.PrintWanted(fields.part)
         case _Empty():
             return _EMPTY[fields.kind]()
 
@@ -185,6 +197,7 @@ def _item(fields: _ItemMade, picture: bytes, task: Task) -> ItemMade:
     for start, end, x1, y1, x2, y2 in fields.words:
         if not (start < end <= len(fields.text) and x1 <= x2 and y1 <= y2):
             raise ReplyError("words outside of their text, or without a place")
+    facts = _facts(fields)
     size = None if fields.size is None else Size(*fields.size)
     suffix, clip = fields.picture_suffix, fields.clip
     if bool(picture) != bool(suffix) or (size is None) != (not suffix):
@@ -210,8 +223,25 @@ def _item(fields: _ItemMade, picture: bytes, task: Task) -> ItemMade:
         image=stem + suffix if suffix else None,
         clip=Clip(stem + fields.clip_suffix, *clip) if clip else None,
         heading=fields.heading,
+        facts=facts,
     )
     return ItemMade(item, ReplyFiles(picture, suffix, fields.clip_suffix))
+
+
+def _facts(fields: _ItemMade) -> ItemFacts:
+    try:
+        facts = decode_facts(fields.facts)
+    except ValueError as error:
+        raise ReplyError(f"facts of an item that are none ({str(error)[:200]})") from None
+    if any(not 0 <= part.start < part.end <= len(fields.text) for part in facts.turned):
+        raise ReplyError("turned lines outside of their text")
+    spans = [(cell.start, cell.end) for cell in facts.cells]
+    spans += [(cell.start, cell.end) for table in facts.tables for cell in table.cells]
+    spans += [table.caption for table in facts.tables if table.caption]
+    spans += [(heading.start, heading.end) for heading in facts.headings]
+    if any(not 0 <= start < end <= len(fields.text) for start, end in spans):
+        raise ReplyError("cells, tables or headings outside of their text")
+    return facts
 
 
 def _check_picture(data: bytes, suffix: str, size: Size, most: int) -> None:

@@ -1,6 +1,7 @@
 """A program that runs another one with a time limit and reliably ends it.
 
-Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`.
+Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`. The program starts in FOLDER: it may run as another
+user, who may not enter the folder of the caller. So its path is absolute.
 The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
 as long. Where the system has no such limit (Windows) it is one of the time that passes.
 
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
     limited = set_processor_limit(float(seconds))
     null = subprocess.DEVNULL
     process = subprocess.Popen(  # noqa: S603 - the command is our parent's
-        command, stdin=null, stdout=null, stderr=null, start_new_session=True
+        command, cwd=folder, stdin=null, stdout=null, stderr=null, start_new_session=True
     )
     is_gone = threading.Event()
     watcher = threading.Thread(target=_watch, args=(process, folder, is_gone), daemon=True)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
-from vrag.corpus.converter import ClipFile, ConversionContext, SourceFile
+from vrag.corpus.converter import ClipFile, ConversionContext, PrintedDocument, SourceFile
 from vrag.corpus.drawing import DrawTask
 from vrag.corpus.workers.replies import (
     ClipWanted,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vrag.corpus.converter import OpenFile
-    from vrag.corpus.sniff import Openable
     from vrag.corpus.workers.replies import Reply, Wanted
     from vrag.corpus.workers.requests import ReceivedRequest, Task
 
@@ -267,10 +266,10 @@ class WorkerContext(ConversionContext):
         """Have the parent make a file."""
         return ClipFile(self.link.ask(ClipWanted()).take("r+b"))
 
-    def print_source(self, source: SourceFile) -> Openable:
+    def print_source(self, source: SourceFile) -> PrintedDocument:
         """Have the parent print the document."""
         del source
-        return self.link.ask(PrintWanted())
+        return PrintedDocument(self.link.ask(PrintWanted("pdf")), self.link.ask(PrintWanted("contents")))
 
     def notes(self, source: SourceFile) -> bytes:
         """Return what another worker has found out."""

@@ -31,7 +31,7 @@ from vrag.index.integrity.checksums import CHECKSUMS, flip_back, stored_checksum
 from vrag.index.integrity.inspection import Inspection
 from vrag.index.integrity.problems import repair_sealed_files, undo_bit_flip
 from vrag.index.maintenance import find_stray_pictures, settle
-from vrag.index.manifest import Known, format_ranges
+from vrag.index.manifest import Known
 from vrag.index.schema import (
     CLIP,
     FILE_PARTS,
@@ -49,6 +49,7 @@ from vrag.index.tables.file_records import journal_path, read_records, record_pr
 from vrag.index.tables.layout import hint_path, list_files, version_of
 from vrag.index.tables.store import Directory
 from vrag.index.tables.table import Table, any_of
+from vrag.item_facts import format_places
 from vrag.types import ABSENT, LOST_PATH, Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -237,9 +238,9 @@ class Repair:
         kept = sorted(_ordinal(id) for id in rows_only)
         parts: list[str] = []
         if kept:
-            parts.append(f"{format_ranges(kept)}: damaged on the disk, and kept as far as it can be read.")
+            parts.append(f"{format_places(kept)}: damaged on the disk, and kept as far as it can be read.")
         if media:
-            parts.append(f"{format_ranges(media)}: the picture or clip is damaged.")
+            parts.append(f"{format_places(media)}: the picture or clip is damaged.")
         if lost:
             parts.append(f"{lost} items were damaged beyond reading, and are gone.")
         if entry.document.status.served and count != entry.rows:

@@ -16,7 +16,7 @@ import numpy as np
 
 from vrag.errors import CollectionError
 from vrag.index.integrity.checksums import RowPart, find_damage, with_parts
-from vrag.index.schema import ArrowSchema, ArrowTable, arrow, to_arrow_int64
+from vrag.index.schema import ADDED_COLUMNS, ArrowSchema, ArrowTable, arrow, to_arrow_int64
 from vrag.index.tables.copies import MAX_TABLE_BYTES, Manifest, TableCopies
 from vrag.index.tables.lance import describe_failure, is_failure, open_database
 from vrag.index.tables.recovery import advance_version
@@ -358,8 +358,8 @@ class Table:
                 yield handle
 
     def _storable(self, rows: ArrowTable, handle: LanceTable) -> ArrowTable:
-        """Leave out checksums that the table has no column for."""
-        absent = self._checksum_columns - set(handle.schema.names)
+        """Leave out what the table has no column for."""
+        absent = self._added_columns - set(handle.schema.names)
         return rows.drop_columns(sorted(absent & set(rows.column_names))) if absent else rows
 
     def _read(
@@ -383,10 +383,10 @@ class Table:
     ) -> ArrowTable:
         """Read columns of a query, and compare its rows with their checksums.
 
-        Checksums that the table does not have, because an earlier version of vrag made it, are missing.
+        Columns that the table does not have, because an earlier version of vrag made it, are missing.
         """
         stored = set(handle.schema.names)
-        missing = [name for name in columns if name not in stored and name in self._checksum_columns]
+        missing = [name for name in columns if name not in stored and name in self._added_columns]
         wanted = [name for name in columns if name not in missing]
         with_sums = with_parts(wanted, self._parts if checked else (), handle.schema.names)
         data = query.select(with_sums).to_arrow()
@@ -400,6 +400,11 @@ class Table:
     @property
     def _checksum_columns(self) -> set[str]:
         return {part.column for part in self._parts}
+
+    @property
+    def _added_columns(self) -> set[str]:
+        """The columns that tables of earlier versions may not have."""
+        return self._checksum_columns | ADDED_COLUMNS
 
     def _check(self, data: ArrowTable, handle: LanceTable) -> None:
         damages = find_damage(data, self._parts)

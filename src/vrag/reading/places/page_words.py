@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.text_layout import CELL_GAP, PageLayout, Rect, around, layout
+from vrag.reading.views.turned_text import turn_upright
 from vrag.types import Item
 
 CACHE_SIZE = 64
@@ -49,8 +50,9 @@ class PageWords:
         found: list[Rect] = []
         line = None
         for number in range(first, last + 1):
+            angle = self._angle(number)
             for rect in self._rects_of(number):
-                if found and line == self.lines[number] and _is_beside(found[-1], rect):
+                if found and line == self.lines[number] and _is_beside(found[-1], rect, angle):
                     found[-1] = around((found[-1], rect)) or rect
                 else:
                     found.append(rect)
@@ -72,12 +74,19 @@ class PageWords:
         before, after = self._rects_of(number), self._rects_of(number + 1)
         if not before or not after:
             return True
-        gap = (after[0].x1 - before[-1].x2) * self.page.aspect
-        return gap <= CELL_GAP * max(before[-1].height, after[0].height)
+        angle = self._angle(number)
+        left, right = (Rect(*turn_upright(rect, angle)) for rect in (before[-1], after[0]))
+        gap = (right.x1 - left.x2) * (1 / self.page.aspect if angle % 180 else self.page.aspect)
+        return gap <= CELL_GAP * max(left.height, right.height)
 
     def gap(self, number: int) -> str:
         """Return the text between a word and the one behind it."""
         return self.text[self.forms[number].end : self.forms[number + 1].start]
+
+    def _angle(self, number: int) -> int:
+        """Return the degrees clockwise by which the line of a word is turned."""
+        line = self.lines[number]
+        return self.page.lines[line].angle if line >= 0 else 0
 
     def _rects_of(self, number: int) -> list[Rect]:
         """Return the boxes of a word: several where it is divided, cut where others share its box."""
@@ -87,12 +96,12 @@ class PageWords:
             at += 1
         found: list[Rect] = []
         while at < len(words) and words[at][0] < form.end:
-            found.append(_cut(words[at], form.start, form.end, self.text))
+            found.append(_cut(words[at], form.start, form.end, self.text, self._angle(number)))
             at += 1
         return found
 
 
-def _cut(word: tuple[int, int, Rect], start: int, end: int, text: str) -> Rect:
+def _cut(word: tuple[int, int, Rect], start: int, end: int, text: str, angle: int) -> Rect:
     """Return the part of a box that a range of its text covers, by the widths of characters; signs stay."""
     first, last, rect = word
     start, end = max(start, first), min(end, last)
@@ -101,15 +110,19 @@ def _cut(word: tuple[int, int, Rect], start: int, end: int, text: str) -> Rect:
     widths = [_NARROW if letter in _NARROW_LETTERS else 1.0 for letter in text[first:last]]
     whole = sum(widths)
     low, high = sum(widths[: start - first]) / whole, sum(widths[: end - first]) / whole
-    return Rect(rect.x1 + low * rect.width, rect.y1, rect.x1 + high * rect.width, rect.y2)
+    upright = Rect(*turn_upright(rect, angle))
+    part = (upright.x1 + low * upright.width, upright.y1, upright.x1 + high * upright.width, upright.y2)
+    return Rect(*turn_upright(part, 360 - angle))
 
 
-def _is_beside(a: Rect, b: Rect) -> bool:
+def _is_beside(a: Rect, b: Rect, angle: int) -> bool:
+    if angle % 180:
+        return min(a.x2, b.x2) - max(a.x1, b.x1) >= 0.25 * min(a.width, b.width)
     return min(a.y2, b.y2) - max(a.y1, b.y1) >= 0.25 * min(a.height, b.height)
 
 
 def _identify(item: Item) -> Hashable:
-    return item.id, item.text, item.text_source, item.size, item.words[-1:]
+    return item.id, item.text, item.text_source, item.size, item.words[-1:], item.facts.turned
 
 
 @cached(LRUCache[Hashable, "PageWords"](CACHE_SIZE), key=_identify, lock=Lock())

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.page_numbers import PAGE_ABBREVIATIONS, find_page_mentions, named_pages
 from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
 
@@ -78,7 +79,7 @@ _SENTENCE_END = re.compile(
 )
 _QUOTED = re.compile(r"[\"“]([^\"”]{2,})[\"”]|(?<!\w)[`'‘]([^`'’]{2,})[`'’](?!\w)|[《「『][^》」』]+[》」』]")
 _POINTER = re.compile(
-    r"\b(fig(?:ure)?s?|charts?|tables?|pages?)\.?\s*(\d+(?:[-.]\d+)*)|([图圖表])\s*(\d+(?:[-.]\d+)*)|第\s*(\d+)\s*[页頁]",
+    r"\b(fig(?:ure)?s?|charts?|tables?)\.?\s*(\d+(?:[-.]\d+)*)|([图圖表])\s*(\d+(?:[-.]\d+)*)",
     re.IGNORECASE,
 )
 _ASKING = re.compile(
@@ -88,6 +89,8 @@ _ASKING = re.compile(
     re.VERBOSE,
 )
 """Question words in scripts that do not separate words."""
+_PUNCTUATION = ".,;:?!()[]{}\"'“”‘’`？。，、：；！（）《》「」『』"
+_PAGE_WORDS = frozenset({"page", "pages", "seite", "seiten", "página", "pagina"})
 _CHINESE_BREAKS = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了](?=[\u4e00-\u9fff\s]|$)")
 """Single Chinese characters that usually separate words."""
 
@@ -97,14 +100,14 @@ def parse(question: str) -> QuestionAnalysis:
     core = without_form(question)
     pointers: dict[Pointer, None] = {}
     for match in _POINTER.finditer(core):
-        latin, number, chinese, chinese_number, page = match.groups()
-        if page:
-            pointer = Pointer("page", page)
-        elif latin:
-            pointer = Pointer({"t": "table", "p": "page"}.get(latin[0].lower(), "figure"), number)
+        latin, number, chinese, chinese_number = match.groups()
+        if latin:
+            pointer = Pointer("table" if latin[0].lower() == "t" else "figure", number)
         else:
             pointer = Pointer("table" if chinese == "表" else "figure", chinese_number)
         pointers[pointer] = None
+    for mention in find_page_mentions(core):
+        pointers |= dict.fromkeys(Pointer("page", number) for number in mention.numbers)
     return QuestionAnalysis(core, _terms(core), find_focus(question).kind, tuple(pointers))
 
 
@@ -118,10 +121,12 @@ def search_query(question: str) -> str:
     'USCA case number'
     """
     words = (
-        raw.strip(".,;:?!()[]{}\"'“”‘’`？。，、：；！（）《》「」『』")
+        raw if raw.casefold() in PAGE_ABBREVIATIONS else raw.strip(_PUNCTUATION)
         for raw in _ASKING.sub(" ", without_form(question)).split()
     )
     content = [word for word in words if any(not _is_stop(word, token) for token in tokens(word))]
+    if named_pages(" ".join(content)) - named_pages(question):  # "the page about 5 fees"
+        content = [word for word in content if word.casefold() not in _PAGE_WORDS] or content
     return " ".join(content) or question.strip()
 
 
@@ -145,6 +150,8 @@ def _terms(core: str) -> tuple[Term, ...]:
     Pairs of Chinese characters are never keys.
     """
     plain = core
+    for start, end, _ in find_page_mentions(core):
+        plain = plain[:start] + " " * (end - start) + plain[end:]
     for pattern in (_POINTER, _ASKING, _CHINESE_BREAKS):
         plain = pattern.sub(lambda match: " " * len(match.group()), plain)  # positions stay
     quoted = [match.span() for match in _QUOTED.finditer(core)]

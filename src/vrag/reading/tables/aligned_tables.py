@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.captions import NUMBERED_TITLE
+from vrag.reading.tables.captions import NOTE, NUMBERED_TITLE
 from vrag.reading.tables.columns import find_columns, touched_columns
 from vrag.reading.tables.grid import Area, Grid, GridCell, connect, without_empty_places
+from vrag.reading.tables.head_block import place_heads, span_columns, span_section
 from vrag.reading.tables.heads import has_heads
-from vrag.reading.tables.rows import TableLine, group_lines, is_data_line
+from vrag.reading.tables.rows import TableLine, count_header_lines, group_lines, is_data_line
 from vrag.reading.tables.text_kinds import count_words, is_code, is_list_marker, is_number
 from vrag.reading.tables.text_pieces import split_pieces
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vrag.reading.tables.columns import ColumnExtent
-    from vrag.reading.tables.ruling_lines import RulingLine, RulingLines
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine, RulingLines
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 ROW_GAP = 2.6
@@ -39,11 +40,8 @@ MIN_ALIGNED = 0.6
 """Share of the cells of a column whose left sides, right sides or centres stand below each other."""
 MIN_RULED_FILLED = 0.55
 """Share of the places between rules with a cell; words that fill fewer must look as without rules."""
-_NOTE = re.compile(r"(?:source|notes?|see)\b|[*†‡]|\(\w\)\s|\d\s|注|资料来源|数据来源|来源", re.IGNORECASE)
 _PART = re.compile(r"(?:item|part|chapter|section|article|appendix)\s[\dIVX]+[A-Z]?\.?$", re.IGNORECASE)
 _MARK = re.compile(r"\(\w{1,2}\)|\[\w{1,2}\]|[*†‡]{1,3}|\d")
-MAX_SPAN = 3
-"""Columns at each side of its own that a head may span."""
 MAX_MARKED = 4
 """Words beyond which a text behind a mark is a note."""
 MIN_FILLED = 0.42
@@ -111,10 +109,11 @@ def build_aligned_grid(
         return None
     lines = [_line(row, columns) for row in rows]
     heads = next((number for number, line in enumerate(lines) if is_data_line(line)), 0)
-    lines[:heads] = [_span_columns(line, columns) for line in lines[:heads]]
+    lines[:heads] = [span_columns(line, columns, rules.horizontal) for line in lines[:heads]]
     ruled = _ruled_between(lines, rules.horizontal, bounds)
-    groups = group_lines(lines, ruled)
-    grid = _make_grid(lines, groups, ruled, bounds if area else _bounds(rows))
+    body = count_header_lines(lines, ruled)
+    lines[body:] = [span_section(line, columns) for line in lines[body:]]
+    grid = _make_grid(lines, ruled, rules.horizontal, bounds if area else _bounds(rows))
     bounded = area is not None and any(ruled[:-1])
     return grid if _is_table(grid, page, columns, lines, ruled=bounded) else None
 
@@ -172,7 +171,7 @@ def _is_note(rows: Sequence[Sequence[Piece]], number: int) -> bool:
     """Return whether a line below a table is no part of its last row."""
     piece, above = rows[number][0], rows[number - 1]
     space = piece.y1 - max(other.y2 for other in above)
-    return space > 0.9 * piece.height or _NOTE.match(piece.text) is not None or is_number(piece.text)
+    return space > 0.9 * piece.height or NOTE.match(piece.text) is not None or is_number(piece.text)
 
 
 def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:
@@ -191,46 +190,6 @@ def _line(row: Sequence[Piece], columns: Sequence[ColumnExtent]) -> TableLine:
     return TableLine(middle, tuple(entries))
 
 
-def _span_columns(line: TableLine, columns: Sequence[ColumnExtent]) -> TableLine:
-    """Return a line of heads whose pieces span the columns, if several, on whose centre they stand.
-
-    A piece that is aligned with a column, or beside which another one stands over the columns, spans none.
-    """
-    few = len(line.entries) <= len(columns) / 2
-    taken = line.filled
-    entries = [
-        (piece, place) if len(place) > 1 else (piece, _centred_columns(piece, place, columns, taken, few=few))
-        for piece, place in line.entries
-    ]
-    return TableLine(line.middle, tuple(entries)) if len(entries) > 1 else line
-
-
-def _centred_columns(
-    piece: Piece, place: range, columns: Sequence[ColumnExtent], taken: set[int], *, few: bool
-) -> range:
-    """Return the columns on whose centre a head stands: its own, or several around it that no other head has.
-
-    Args:
-        piece: The head.
-        place: Its column.
-        columns: All columns.
-        taken: Columns below the heads of the line.
-        few: True if the line has few heads: one that ends where its column ends may still span others.
-    """
-    own, middle = columns[place[0]], (piece.x1 + piece.x2) / 2
-    sides = [piece.x1 - own.x1, middle - (own.x1 + own.x2) / 2, *([] if few else [piece.x2 - own.x2])]
-    if place[0] == 0 or min(map(abs, sides)) < 0.6 * piece.height:
-        return place
-    wider = [
-        range(first, last + 1)
-        for first in range(max(place[0] - MAX_SPAN, 1), place[0] + 1)
-        for last in range(max(place[0], first + 1), min(place[0] + MAX_SPAN + 1, len(columns)))
-        if abs((columns[first].x1 + columns[last].x2) / 2 - middle) < piece.height
-        and taken.isdisjoint(set(range(first, last + 1)) - set(place))
-    ]
-    return min(wider, key=len, default=place)
-
-
 def _ruled_between(lines: Sequence[TableLine], rules: Sequence[RulingLine], bounds: Area) -> list[bool]:
     """Return for each line whether a rule over most of the table stands between it and the next."""
     middles = [line.middle for line in lines]
@@ -244,11 +203,25 @@ def _ruled_between(lines: Sequence[TableLine], rules: Sequence[RulingLine], boun
 
 
 def _make_grid(
-    lines: Sequence[TableLine], groups: Sequence[Sequence[int]], ruled: Sequence[bool], bounds: Area
+    lines: Sequence[TableLine], ruled: Sequence[bool], rules: Sequence[RulingLine], bounds: Area
 ) -> Grid:
-    cells = [cell for row, group in enumerate(groups) for cell in _row_cells(row, [lines[n] for n in group])]
-    below = frozenset(row for row, group in enumerate(groups) if ruled[group[-1]])
-    return without_empty_places(Grid(cells=tuple(cells), area=bounds, ruled_below=below))
+    """Make the grid of lines: of their heads by columns, if some span several, and of the body by lines."""
+    groups = group_lines(lines, ruled)
+    count = count_header_lines(lines, ruled)
+    spanning = count > 1 and any(line.spans for line in lines[:count])
+    cells: list[GridCell] = []
+    below: set[int] = set()
+    height = 0
+    if spanning:
+        heads = place_heads(lines[:count], rules)
+        cells = [cell for row in heads for cell in row]
+        height = len(heads)
+        groups = [group for group in groups if group[0] >= count]
+        below = {height - 1} if ruled[count - 1] else below
+    for row, group in enumerate(groups, height):
+        cells += _row_cells(row, [lines[number] for number in group])
+    below |= {row for row, group in enumerate(groups, height) if ruled[group[-1]]}
+    return without_empty_places(Grid(cells=tuple(cells), area=bounds, ruled_below=frozenset(below)))
 
 
 def _row_cells(row: int, lines: Sequence[TableLine]) -> list[GridCell]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_LINES = 6
 """Lines above or below a table that are looked at."""
+MAX_PARAGRAPHS = 3
+"""Paragraphs above a table of a text that are looked at."""
 NEAR = 2.6
 """Space between a table and its caption, and between lines of it, in heights of the text."""
 ANNOUNCED = 4.5
@@ -26,6 +28,13 @@ NUMBERED_TITLE = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a numbered caption."""
+TABLE_TITLE = re.compile(
+    r"(?:(?i:table|tab\.|exhibit|schedule|tableau|tabelle|tabla)\s(?:[A-Z]{0,2}[-.–]?\d|[IVX]+\b|[A-Z]\b)[^\s,;)]*"
+    r"|[表][\s\d一二三四五六七八九十]+)(?=[.:|–—]|\s\W*[A-Z0-9“(]|$)"
+)
+"""The beginning of the title of a table, and of nothing in a sentence."""
+NOTE = re.compile(r"(?:source|notes?|see)\b|[*†‡]|\(\w\)\s|\d\s|注|资料来源|数据来源|来源", re.IGNORECASE)
+"""The beginning of a note below a table."""
 _UNITS = re.compile(
     r"\b(?:in|of)\s+(?:[a-z$€£]+\s+)?(?:thousands?|millions?|billions?|per\s?cent|percent|%)|"
     r"[$€£¥]\s?(?:m|k|bn|000|million|thousand|billion)\b|\((?:unaudited|%|USD|EUR)\)|单位|單位|单元：|人民币|万元|百万",
@@ -49,6 +58,11 @@ def find_caption(area: Area, rows: Sequence[Sequence[Piece]], unit: float) -> st
     if not any(NUMBERED_TITLE.match(line) for line in lines):
         lines += _caption_below(after)
     return " ".join(lines)
+
+
+def find_text_caption(lines: Sequence[str]) -> str:
+    """Return the caption among the paragraphs above a table, given from the nearest up; "" without one."""
+    return " ".join(_caption_above(lines[:MAX_PARAGRAPHS]))
 
 
 def _adjacent(area: Area, rows: Sequence[Sequence[Piece]], unit: float, *, upwards: bool) -> list[str]:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
 from vrag.reading.tables.grid import Area
-from vrag.reading.tables.heads import add_head_rows, has_heads, is_head_of, make_table
-from vrag.reading.tables.ruled_tables import (
+from vrag.reading.tables.head_block import divide_repeated_heads
+from vrag.reading.tables.heads import add_head_rows, find_first_figures, has_heads, is_head_of, make_table
+from vrag.reading.tables.ruled.ruled_tables import (
     build_grid,
     connect_rules,
     extend_area,
     has_hidden_cells,
     ruled_areas,
 )
-from vrag.reading.tables.ruling_lines import RulingLines, find_rules
-from vrag.reading.tables.text_pieces import find_running_text, read_words, split_pieces
+from vrag.reading.tables.ruled.ruling_lines import RulingLine, RulingLines, find_rules
+from vrag.reading.tables.ruled.title_rows import without_title_and_notes
+from vrag.reading.tables.text_pieces import MAX_WORDS, find_running_text, read_words, split_pieces
+from vrag.reading.tables.typed_text import is_typed_rule
+from vrag.reading.text_tables import read_text_tables
+from vrag.reading.views.raised_marks import leave_out_marks
+from vrag.reading.views.turned_text import list_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from PIL.Image import Image
 
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.table import DocumentTable
     from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.views.turned_text import UprightView
     from vrag.types import Item
 
 MIN_WORDS = 6
@@ -34,17 +42,52 @@ MIN_WORDS = 6
 TOLERANCE = 0.35
 """Distance of two rules that count as one, in heights of the text."""
 
+MIN_SHADED_COLUMNS = 3
+"""Columns of a table whose heads may be shaded as blocks."""
+MIN_SHADED_RULES = 0.5
+"""Rules below rows of such a table, in rows."""
 REACH = 2.0
 """Distance of two rules that belong to one table, in distances of those that count as one."""
 
 
 def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
-    """Find the tables of a page, from top to bottom.
+    """Find the tables of a page: those of its file, or of its words, turned ones first, from top to bottom.
 
     Args:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
     """
+    if item.facts.tables:
+        return read_text_tables(item)
+    item = leave_out_marks(item)
+    upright, *others = list_views(item)
+    turned: list[DocumentTable] = []
+    for view in others:
+        if len(view.item.words) >= MIN_WORDS:
+            shown = None if picture is None else view.turn_picture(picture)
+            turned += (_on_picture(table, view) for table in _find_upright_tables(view.item, shown))
+    # Turned words among many that are not are heads of columns.
+    mostly_turned = 2 * len(upright.item.words) < len(item.words)
+    rest = _without_words_in(upright.item if mostly_turned else item, turned)
+    return (*turned, *_find_upright_tables(rest, picture))
+
+
+def _on_picture(table: DocumentTable, view: UprightView) -> DocumentTable:
+    """Return a table of a view with its rectangles on the picture of the item."""
+    cells = (replace(cell, box=cell.box and view.on_picture(cell.box)) for cell in table.cells)
+    return replace(table, cells=tuple(cells), box=table.box and view.on_picture(table.box))
+
+
+def _without_words_in(item: Item, tables: Sequence[DocumentTable]) -> Item:
+    """Return an item without the words that some tables have."""
+    boxes = [table.box for table in tables if table.box is not None]
+    if not boxes:
+        return item
+    words = (word for word in item.words if not any(box.covers(*word.box.center) for box in boxes))
+    return replace(item, words=tuple(words))
+
+
+def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
     page = read_words(item)
     if len(page.numbers) < MIN_WORDS:
         return ()
@@ -52,12 +95,14 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
     if picture is not None:
         shortest = min(max(1.2 * page.line_height, 0.008 * page.height), 0.03 * page.height)
         rules = find_rules(picture, page.width, page.height, page.boxes, shortest, page.slope)
+    rules = RulingLines(tuple(sorted((*rules.horizontal, *find_typed_rules(item, page)))), rules.vertical)
     grids = [grid for grid in _find_grids(page, rules) if grid.cells]
     if not grids:
         return ()
     below = [*grids[1:], None]
     grids = [grid for grid, next_one in zip(grids, below, strict=True) if not _is_head(page, grid, next_one)]
     grids = [add_head_rows(page, grid, _free_rows(page, grids), rules.horizontal) for grid in grids]
+    grids = [part for grid in grids for part in divide_repeated_heads(page, grid)]
     rows = _free_rows(page, grids)
     captions = [find_caption(_area_of_words(page, grid), rows, page.line_height) for grid in grids]
     ground = None if picture is None else PageGround(picture, page)
@@ -66,6 +111,17 @@ def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
         for grid, caption in zip(grids, captions, strict=True)
         if _is_supported(page, grid, caption, ground)
     )
+
+
+def find_typed_rules(item: Item, page: PageText) -> list[RulingLine]:
+    """Return the rules of dashes or underscores that are typed among the words, set straight."""
+    found: list[RulingLine] = []
+    for word in item.words[:MAX_WORDS]:
+        if is_typed_rule(item.text[word.start : word.end]):
+            x1, y1, x2, y2 = word.box.as_tuple()
+            middle = page.height * (y1 + y2) / 2 - page.slope * page.width * (x1 + x2) / 2
+            found.append(RulingLine(middle, x1 * page.width, x2 * page.width))
+    return found
 
 
 def _is_head(page: PageText, grid: Grid, below: Grid | None) -> bool:
@@ -81,8 +137,22 @@ def _free_rows(page: PageText, grids: Iterable[Grid]) -> list[list[Piece]]:
 def _is_supported(page: PageText, grid: Grid, caption: str, ground: PageGround | None) -> bool:
     """Return whether a grid is no part of a drawing and has evidence for a table."""
     if ground is not None and is_drawing(grid, ground.measure_drawing(_area_of_words(page, grid))):
-        return False
+        # Heads may be shaded as blocks, over and beside white ones: the rows below the rule under them tell.
+        body = _below_heads(page, grid)
+        if body is None or is_drawing(grid, ground.measure_drawing(_area_of_words(page, body))):
+            return False
     return grid.ruled or has_evidence(grid, page, caption)
+
+
+def _below_heads(page: PageText, grid: Grid) -> Grid | None:
+    """Return the rows with figures below the heads of a grid; None if no rules divide its rows."""
+    first = find_first_figures(page, grid)
+    if not first or first - 1 not in grid.ruled_below or grid.width < MIN_SHADED_COLUMNS:
+        return None
+    if len(grid.ruled_below) < MIN_SHADED_RULES * (grid.height - 1):
+        return None
+    cells = tuple(replace(cell, row=cell.row - first) for cell in grid.cells if cell.row >= first)
+    return replace(grid, cells=cells)
 
 
 def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
@@ -90,7 +160,8 @@ def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
     grids: list[Grid] = []
     free = set(range(len(page.numbers)))
     tolerance = max(TOLERANCE * page.line_height, 3.0)
-    for grid in _ruled_grids(page, rules, free, tolerance):
+    for framed in _ruled_grids(page, rules, free, tolerance):
+        grid = without_title_and_notes(framed, page)
         if not has_heads(grid, page):
             continue
         if not has_hidden_cells(grid, page):

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from vrag.geometry import Box
 from vrag.reading.tables.grid import GridCell
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.tables.text_kinds import count_words, is_number, is_range, is_year
+from vrag.reading.tables.text_kinds import count_words, is_date, is_number, is_range, is_year
 from vrag.reading.tables.text_pieces import join_words, make_piece
+from vrag.reading.tables.typed_text import without_leader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.ruling_lines import RulingLine
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_HEADER_ROWS = 6
@@ -29,7 +30,6 @@ LOOSE_GAP = 1.8
 MIN_COUNTED = 3
 """Consecutive numbers in the first row that are heads of columns."""
 MAX_HEAD_WORDS = 8
-_RAISED = re.compile(r"[\d,*†‡§]{1,3}|[a-z]|\([\da-z]\)|\[[\da-z]\]")
 _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§*]|\([a-z]\)|\[[a-z\d]{1,2}\])+$")
 """Marks at the end of a number. One at a time: a run can then be read in one way only, in linear time."""
 
@@ -48,7 +48,7 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
             column=cell.column,
             rows=cell.rows,
             columns=cell.columns,
-            text=without_marks(join_words(page.item, _without_raised_marks(page, cell.words))),
+            text=without_marks(without_leader(_text(page, cell))),
             box=_box_of(page, cell.words),
         )
         for cell in grid.cells
@@ -66,23 +66,6 @@ def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
         caption=caption,
         box=_box_of(page, words),
     )
-
-
-def _without_raised_marks(page: PageText, words: Sequence[int]) -> list[int]:
-    """Return the numbers in the item of a cell's words that are no small raised marks behind others."""
-    if len(words) < 2:
-        return [page.numbers[index] for index in words]
-    boxes = page.straight[list(words)]
-    height = float((boxes[:, 3] - boxes[:, 1]).max())
-    kept: list[int] = []
-    for place, index in enumerate(words):
-        word = page.item.words[page.numbers[index]]
-        small = boxes[place, 3] - boxes[place, 1] < 0.78 * height
-        raised = place > 0 and boxes[place, 3] < boxes[place - 1, 3] - 0.12 * height
-        raised = raised and boxes[place, 1] < boxes[place - 1, 1] + 0.1 * height
-        if not (small and raised and _RAISED.fullmatch(page.item.text[word.start : word.end])):
-            kept.append(page.numbers[index])
-    return kept
 
 
 def without_marks(text: str) -> str:
@@ -163,7 +146,7 @@ def _holds_figures(text: str) -> bool:
 
 
 def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) -> int:
-    """Return the number of columns at the left that hold heads of rows: words beside figures."""
+    """Return the number of columns at the left that hold heads of rows: words beside figures or dates."""
     count = 0
     for column in range(min(width - 1, 3)):
         texts = [
@@ -182,7 +165,7 @@ def count_header_columns(cells: Sequence[Cell], header_rows: int, width: int) ->
 
 def _has_figures(cells: Sequence[Cell], header_rows: int, column: int) -> bool:
     texts = [cell.text for cell in cells if cell.column == column and cell.row >= header_rows and cell.text]
-    return sum(map(is_number, texts)) > 0.3 * len(texts)
+    return sum(is_number(text) or is_date(text) for text in texts) > 0.3 * len(texts)
 
 
 def find_sections(cells: Sequence[Cell], header_rows: int, width: int) -> frozenset[int]:
@@ -215,10 +198,17 @@ def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
 
 
 def has_heads(grid: Grid, page: PageText) -> bool:
-    """Return whether the first row or column holds words or years: the labels of charts are all figures."""
+    """Return whether the first row or column holds words or years: the labels of charts are all figures.
+
+    A word in the corner, beside figures over a rule, names both.
+    """
     edges = [cell for cell in grid.cells if cell.row == 0 or cell.column == 0]
-    texts = [join_words(page.item, [page.numbers[index] for index in cell.words]) for cell in edges]
-    return sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts)
+    texts = [_text(page, cell) for cell in edges]
+    if sum(is_year(text) or not is_number(text) for text in texts) > 0.3 * len(texts):
+        return True
+    corner = next((_text(page, cell) for cell in edges if cell.row == cell.column == 0), "")
+    over = sum(cell.columns for cell in edges if cell.row == 0)
+    return bool(count_words(corner)) and over == grid.width > MIN_COUNTED and 0 in grid.ruled_below
 
 
 def add_head_rows(
@@ -390,7 +380,13 @@ def _centred_columns(piece: Piece, columns: Sequence[tuple[float, float]]) -> ra
 
 def has_figures_first(page: PageText, grid: Grid) -> bool:
     """Return whether the first row of a table holds figures rather than heads."""
-    return is_data_row([(cell, _text(page, cell)) for cell in grid.cells], 0)
+    return find_first_figures(page, grid) == 0
+
+
+def find_first_figures(page: PageText, grid: Grid) -> int | None:
+    """Return the first row of a table that holds figures; None if no row does."""
+    texts = [(cell, _text(page, cell)) for cell in grid.cells]
+    return next((row for row in range(grid.height) if is_data_row(texts, row)), None)
 
 
 def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:

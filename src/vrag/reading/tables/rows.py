@@ -22,6 +22,12 @@ LOOSE = 1.28
 """Distance between rows of cells that have several lines, in distances of the closest lines."""
 MIN_LOOSE = 0.2
 """Share of the distances that are loose in a table whose rows stand apart."""
+INDENT = 0.4
+"""How far a name begins left of the one above, in heights of the text, to be none of its lines."""
+MIN_BESIDE = 2
+"""Pieces of a line beside which a name may stand: the labels of two axes stand alone."""
+BESIDE = 0.95
+"""Distance of two lines whose words stand beside each other, in heights of the higher words."""
 _OPEN_END = re.compile(
     r"(?:[-–—,/&(]|\b(?:and|or|of|the|for|in|to|with|by|from|on|a|an|und|der|von))$", re.IGNORECASE
 )
@@ -146,17 +152,50 @@ def _conflict(upper: TableLine, lower: TableLine) -> bool:
     return bool(upper.numbers & lower.numbers)
 
 
+def _stand_beside(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether two lines overlap in height: values at the middle of a name of several lines do."""
+    if max(len(upper.entries), len(lower.entries)) < MIN_BESIDE:
+        return False
+    heights = [piece.height for piece, _ in (*upper.entries, *lower.entries)]
+    return lower.middle - upper.middle < BESIDE * max(heights) and upper.filled.isdisjoint(lower.filled)
+
+
+def _is_between_rows(lines: Sequence[TableLine], number: int) -> bool:
+    """Return whether a line or the next stands at the middle of two rows of figures: a name of both."""
+    upper, lower = lines[number], lines[number + 1]
+    above = lines[number - 1] if number else None
+    below = lines[number + 2] if number + 2 < len(lines) else None
+    return (above is not None and _stand_beside(above, upper) and _share_values(above, lower)) or (
+        below is not None and _stand_beside(lower, below) and _share_values(upper, below)
+    )
+
+
+def _share_values(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether two lines have numbers in one column, or words in several right of the first."""
+    return _conflict(upper, lower) or len(upper.filled & lower.filled - {0}) > 1
+
+
+def _begins_left(upper: TableLine, lower: TableLine) -> bool:
+    """Return whether the only piece of a line is a name that begins left of the one above."""
+    if len(lower.entries) != 1 or lower.filled != {0} or 0 not in upper.filled:
+        return False
+    name, above = lower.entries[0][0], next(piece for piece, place in upper.entries if place[0] == 0)
+    return name.text[0].isupper() and above.x1 - name.x1 > INDENT * name.height
+
+
 def _joins(lines: Sequence[TableLine], number: int, heads: int, apart: float) -> bool:
     """Return whether a line and the next belong to one row."""
     upper, lower = lines[number], lines[number + 1]
-    if number + 1 == heads:
-        return False
-    if number + 1 < heads:
-        return _joins_heads(upper, lower)
-    if _conflict(upper, lower):
+    beside = number >= heads and _stand_beside(upper, lower)
+    between = beside and _is_between_rows(lines, number)
+    if beside and not between:
+        return True
+    if number + 1 <= heads:
+        return number + 1 < heads and _joins_heads(upper, lower)
+    if _conflict(upper, lower) or _begins_left(upper, lower):
         return False
     if apart:
-        return lower.middle - upper.middle <= apart
+        return lower.middle - upper.middle <= apart and not between
     return _continues_text(upper, lower)
 
 

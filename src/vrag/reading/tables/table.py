@@ -27,6 +27,8 @@ class Cell:
     """Its words, with single spaces; footnote marks are left out."""
     box: Box | None = None
     """The rectangle around its words, in `Space.UNIT`; None without a picture or without words."""
+    span: tuple[int, int] | None = None
+    """Where it stands in the text of its item; None where only its box is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class DocumentTable:
     """The caption and the lines about units that stand beside the table."""
     box: Box | None = None
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
+    is_part: bool = False
+    """True if other items have more rows of it, so that nothing can be counted or added up."""
     _places: dict[tuple[int, int], Cell] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,12 @@ import re
 
 CJK_NUMERALS = "一二三四五六七八九十百千万亿"
 _NOTE = r"(?:\s?(?:\*{1,3}|[†‡§]+|\([a-z0-9]\)|\[[a-z0-9]{1,2}\]|[¹²³⁴-⁹]+))*"
-_UNIT = r"(?:%|‰|x|×|bps?|pts?|pp|[kKmMbBgGtT]n?|[kMGT]B|[mck]?m|kg|°C|ms|s|h|万|亿|元|年|月|日|个|人|倍)?"
+_CURRENCY = r"€|\$|£|¥|EUR|USD|GBP|CHF|NOK|SEK|DKK|PLN|CZK|[kK]r|zł|Kč"
+"""What stands behind an amount in much of Europe."""
+_UNIT = (
+    rf"(?:{_CURRENCY}|%|‰|x|×|bps?|pts?|pp|[kKmMbBgGtT]n?|[kMGT]B|[mck]?m|kg|°C|ms|s|h"
+    r"|万|亿|元|年|月|日|个|人|倍)?"
+)
 _SIGN = r"[-+–—−±~≈<>≤≥]?\s?"
 _MONEY = r"(?:(?:US|C|A|HK|NZ|R)?[$€£¥₹]|RMB|USD|EUR|GBP|￥)?\s?"
 _FIGURE = r"(?:\d{1,3}(?:[,.’' ]\d{3})+|\d+)(?:[.,]\d+)?"
@@ -14,7 +19,7 @@ _NUMBER = re.compile(
     rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?"
     rf"(?:\s\({_FIGURE}\s?{_UNIT}\))?{_NOTE}"
 )
-_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|·|\.\.\.?|…)\s?%?\)?|\$")
+_BLANK = re.compile(r"[$€£¥\s]*(?:[-–—−]+|n/?a\.?|N/?A|NM|nm|[Nn]il|\*|[†‡]|·|\.\.\.?|…)\s?%?\)?|\$")
 _YEAR = re.compile(
     r"(?:FY|CY|H[12]|Q[1-4])?\s?(?:19|20)\d\d(?:[-–/]\d\d(?:\d\d)?)?[AEFP年]?|(?:FY|')\d\d|[1-4]Q\d\d"
 )
@@ -22,10 +27,14 @@ _RANGE = re.compile(rf"{_MONEY}{_FIGURE}{_UNIT}\s?[-–—]\s?{_MONEY}{_FIGURE}\
 _MARKER = re.compile(
     r"[•‣▪◦●○■□➢➤✓·–—\-*o»>§]|\(?[0-9]{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivxIVX]{1,4}[.)]|[0-9]+(?:[.][0-9]+)+|步骤\d+"
 )
-_LEADERS = re.compile(r"(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,}")
 _CODE = re.compile(
     r"^[•‣▪◦●○■□➢➤▸►–]\s?\w|^>>>|^\.\.\.$|\w\(\w*[=(\[)]|^[\])}]+,?$|\w+_\w+|^(?:import|from|def|class|return)\s\w|"
     r"\w\[\w+|[\[{(]\s?['\"]|[a-z]\.[a-z]+\.[a-z]|^#\s|=\s?\w+\(|[;{}]$"
+)
+_MONTH = r"[^\W\d_]{3,9}\.?"
+_DATE = re.compile(
+    rf"\d{{1,2}}[.\s-]\s?(?:\d{{1,2}}|{_MONTH})[.\s-]\s?\d{{2,4}}|\d{{1,2}}/\d{{1,2}}/\d{{2,4}}|\d{{4}}-\d\d-\d\d"
+    rf"|{_MONTH}\s\d{{1,2}},\s\d{{4}}"
 )
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 
@@ -33,11 +42,21 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 def is_number(text: str) -> bool:
     """Return whether a cell holds one number, with its sign, unit and footnote marks, or a dash for none.
 
-    >>> [is_number(text) for text in ("(1,234)", "$ 12.5 %", "84,210¹", "–", "12 (3%)", "Q3", "1 of 2")]
+    >>> [is_number(text) for text in ("(1,234)", "$ 12.5 %", "84,210¹", "–", "12,50 €", "Q3", "1 of 2")]
     [True, True, True, True, True, False, False]
     """
     text = text.strip()
     return len(text) < 40 and bool(_NUMBER.fullmatch(text) or _BLANK.fullmatch(text))
+
+
+def is_date(text: str) -> bool:
+    """Return whether a cell holds one date of a day.
+
+    >>> [is_date(text) for text in ("14 March 2019", "3.6.2023", "2024-05-01", "May 2, 2025", "2019")]
+    [True, True, True, True, False]
+    """
+    text = text.strip()
+    return len(text) < 24 and _DATE.fullmatch(text) is not None
 
 
 def begins_with_number(text: str) -> bool:
@@ -83,11 +102,6 @@ def is_code(text: str) -> bool:
     [True, True, True, False, False]
     """
     return _CODE.search(text) is not None
-
-
-def has_leaders(text: str) -> bool:
-    """Return whether a text has a row of dots, as contents pages have."""
-    return _LEADERS.search(text) is not None
 
 
 def count_words(text: str) -> int:

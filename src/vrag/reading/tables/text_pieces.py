@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.text_kinds import count_words, has_leaders, is_number
+from vrag.reading.tables.text_kinds import count_words, is_number
+from vrag.reading.tables.typed_text import (
+    NO_SPACE,
+    SPACE,
+    find_leaders,
+    is_monospaced,
+    is_typed_rule,
+    measure_letter,
+    without_leader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +32,8 @@ MAX_WORDS = 40_000
 """Words of a page beyond which the rest is left out."""
 GAP = 0.85
 """Space between two pieces of one line, in heights of the text."""
+MAX_DOT = 1.2
+"""Width of a dot, with the space behind it, in a row of dots, in heights of the text."""
 MAX_SLOPE = 0.06
 """Steepest line of text that is set straight, in y over x."""
 MIN_SLOPE_WORDS = 8
@@ -50,6 +61,8 @@ class Piece:
     words: tuple[int, ...]
     """Numbers of its words in the item, from left to right."""
     text: str
+    led: bool = False
+    """True if a row of dots leads from it to what stands at its right."""
 
     @property
     def width(self) -> float:
@@ -84,6 +97,8 @@ class PageText:
     """y over x of lines of text."""
     line_height: float
     """Median height of the words."""
+    monospaced: bool = False
+    """True if all letters are equally wide, as on pages of a typewriter."""
 
 
 def read_words(item: Item) -> PageText:
@@ -95,6 +110,8 @@ def read_words(item: Item) -> PageText:
     rows: list[tuple[float, float, float, float]] = []
     for number, word in enumerate(item.words[:MAX_WORDS]):
         sides = word.box.as_tuple()
+        if is_typed_rule(item.text[word.start : word.end]):
+            continue
         if not (0 <= word.start < word.end <= len(item.text) and all(map(math.isfinite, sides))):
             continue
         x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in sides)
@@ -108,7 +125,9 @@ def read_words(item: Item) -> PageText:
         straight[:, [1, 3]] -= slope * boxes[:, [0, 2]].mean(axis=1, keepdims=True)
         straight[:, [0, 2]] += slope * boxes[:, [1, 3]].mean(axis=1, keepdims=True)
     line_height = float(np.median(boxes[:, 3] - boxes[:, 1])) if rows else 0.0
-    return PageText(item, width, height, tuple(numbers), boxes, straight, slope, line_height)
+    texts = [item.text[item.words[number].start : item.words[number].end] for number in numbers]
+    monospaced = is_monospaced(texts, boxes)
+    return PageText(item, width, height, tuple(numbers), boxes, straight, slope, line_height, monospaced)
 
 
 def _slope(boxes: NDArray[np.float64]) -> float:
@@ -185,35 +204,77 @@ def split_rows(page: PageText, chosen: Iterable[int]) -> list[list[int]]:
 def split_pieces(
     page: PageText, chosen: Iterable[int], separators: Sequence[tuple[float, float, float]] = ()
 ) -> list[list[Piece]]:
-    """Split words into rows of pieces, at wide gaps and at vertical rules between words.
+    """Split words into rows of pieces, at wide gaps, rows of dots, and vertical rules between words.
+
+    Rows of dots are left out.
 
     Args:
         page: The words of the page.
         chosen: Indices into `page.numbers`.
         separators: x, first y and last y of vertical rules.
     """
-    return [_split_row(page, row, separators) for row in split_rows(page, chosen)]
+    rows = (_split_row(page, row, separators) for row in split_rows(page, chosen))
+    return [row for row in rows if row]
 
 
 def _split_row(
     page: PageText, row: Sequence[int], separators: Sequence[tuple[float, float, float]]
 ) -> list[Piece]:
     boxes = page.straight
+    texts = [word_text(page, index) for index in row]
     groups: list[list[int]] = []
+    led: set[int] = set()
     right = middle = 0.0
-    heights = np.sort(boxes[list(row), 3] - boxes[list(row), 1])
-    space = GAP * min(float(heights[len(heights) * 3 // 4]), 2.5 * page.line_height)
-    for index in row:
+    spaces = _Spaces.of_row(page, row, texts)
+    behind = False
+    for index, text, leads in zip(row, texts, find_leaders(texts), strict=True):
         x1, y1, x2, y2 = boxes[index].tolist()
-        if groups:
+        if leads and x2 - x1 < MAX_DOT * page.line_height * len(text):
+            led.add(len(groups) - 1)
+            behind = True
+            continue
+        if groups and not behind:
             ruled = any(right - 3 < at < x1 + 3 and first < middle < last for at, first, last in separators)
-            if x1 - right <= space * (_wide_space(page, groups[-1][-1], index)) and not ruled:
+            if x1 - right <= spaces.between(page, groups[-1][-1], index) and not ruled:
                 groups[-1].append(index)
                 right = max(right, x2)
                 continue
+        behind = False
         groups.append([index])
         right, middle = x2, (y1 + y2) / 2
-    return _attach_symbols([make_piece(page, group) for group in groups], page)
+    pieces = [make_piece(page, group) for group in groups]
+    pieces = [replace(piece, led=piece.led or number in led) for number, piece in enumerate(pieces)]
+    return _attach_symbols(pieces, page)
+
+
+def word_text(page: PageText, index: int) -> str:
+    """Return the text of a word, given by its index into `page.numbers`."""
+    word = page.item.words[page.numbers[index]]
+    return page.item.text[word.start : word.end]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spaces:
+    """What tells the widest space between two words of one piece in a row, in pixels."""
+
+    by_height: float
+    letter: float
+    """Width of a letter where all are equally wide; 0 elsewhere."""
+
+    @classmethod
+    def of_row(cls, page: PageText, row: Sequence[int], texts: Sequence[str]) -> _Spaces:
+        boxes = page.straight[list(row)]
+        heights = np.sort(boxes[:, 3] - boxes[:, 1])
+        by_height = GAP * min(float(heights[len(heights) * 3 // 4]), 2.5 * page.line_height)
+        return cls(by_height, measure_letter(texts, boxes) if page.monospaced else 0.0)
+
+    def between(self, page: PageText, left: int, right: int) -> float:
+        """Return the widest space between two words of one piece; two figures are two cells."""
+        wide = self.by_height * _wide_space(page, left, right)
+        if not self.letter:
+            return wide
+        figures = all(re.search(r"\d", word_text(page, index)) for index in (left, right))
+        return min(wide, NO_SPACE * self.letter) if figures else max(wide, SPACE * self.letter)
 
 
 def _wide_space(page: PageText, left: int, right: int) -> float:
@@ -236,7 +297,8 @@ def make_piece(page: PageText, words: Sequence[int]) -> Piece:
     x1, y1 = boxes[:, :2].min(axis=0).tolist()
     x2, y2 = boxes[:, 2:].max(axis=0).tolist()
     text = join_words(page.item, [page.numbers[index] for index in words])
-    return Piece(x1, y1, x2, y2, tuple(words), text)
+    name = without_leader(text)
+    return Piece(x1, y1, x2, y2, tuple(words), name, led=name != text)
 
 
 def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:
@@ -254,6 +316,9 @@ def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:
     return joined
 
 
+_PAGE_NUMBER = re.compile(r"[A-Z]?[-–]?\d{1,4}|[ivxlc]{1,6}|[IVXLC]{1,6}")
+MAX_FALLS = 0.25
+"""Page numbers of contents that are smaller than the one before, as a share."""
 MIN_LINES = 3
 """Lines of a paragraph."""
 MIN_WIDTH = 13.0
@@ -284,9 +349,10 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
             is_number(other.text) and re.search(r"\d", other.text) for other in row if other.x1 >= after.x1
         )
     }
+    contents = find_contents(rows)
     for number, row in enumerate(rows):
         for piece in row:
-            if has_leaders(piece.text) or (_is_sentence(piece) and id(piece) not in labels):
+            if id(piece) in contents or (_is_sentence(piece) and id(piece) not in labels):
                 prose.add(id(piece))
             if id(piece) in taken:
                 continue
@@ -295,6 +361,22 @@ def find_running_text(rows: Sequence[Sequence[Piece]]) -> set[int]:
             if _is_paragraph(chain) and sum(id(line) in labels for line in chain) <= 0.5 * len(chain):
                 prose.update(map(id, chain))
     return prose | find_statements(rows)
+
+
+def find_contents(rows: Sequence[Sequence[Piece]]) -> set[int]:
+    """Return the `id` of each piece before dots that lead to a page number, as those of contents pages do.
+
+    Dots of a table lead to several values, to values with a sign or a point, or to numbers that fall.
+    """
+    led = [(piece, row[place + 1 :]) for row in rows for place, piece in enumerate(row) if piece.led]
+    values = [[other.text for other in after] for _, after in led]
+    pages = [texts[0] for texts in values if len(texts) == 1 and _PAGE_NUMBER.fullmatch(texts[0])]
+    figures = [int(text) for text in pages if text.isdigit()]
+    falls = sum(before > after for before, after in pairwise(figures))
+    tabular = sum(map(bool, values)) - len(pages)
+    if tabular > len(pages) or falls > MAX_FALLS * len(figures):
+        return set()
+    return {id(piece) for piece, _ in led}
 
 
 def find_statements(rows: Sequence[Sequence[Piece]]) -> set[int]:

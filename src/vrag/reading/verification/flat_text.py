@@ -38,8 +38,12 @@ class FlatText:
         return self.origins[piece] + offset - self.starts[piece]
 
 
-def flatten(text: str, segments: Sequence[tuple[int, int]]) -> FlatText:
+def flatten(
+    text: str, segments: Sequence[tuple[int, int]], *, keep_paragraphs: bool | None = None
+) -> FlatText:
     r"""Join the lines of each segment of a text; of the whole text if there are no segments.
+
+    Paragraphs and entries of lists stay apart where there are no segments, or `keep_paragraphs` says so.
 
     Words that a hyphen parts at the end of a line are joined where the next line begins with a small letter;
     lines of Chinese and Japanese are joined without a space.
@@ -48,13 +52,14 @@ def flatten(text: str, segments: Sequence[tuple[int, int]]) -> FlatText:
     'The government met in Oslo.'
     """
     pieces = _Pieces()
+    keep = not segments if keep_paragraphs is None else keep_paragraphs
     last = 0
     for start, end in sorted(segments) or [(0, len(text))]:
         first = max(start, last)
         if first < end:
             if last:
                 pieces.add(SEPARATOR, first)
-            _join_lines(text, first, end, pieces, keep_paragraphs=not segments)
+            _join_lines(text, first, end, pieces, keep_paragraphs=keep)
             last = end
     return pieces.flat()
 

@@ -120,15 +120,17 @@ _LOCK = Lock()
 
 def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     placed = layout(item)
-    flat = flatten(item.text, _find_segments(placed, tables) if placed.words else ())
+    segments = _find_segments(placed, tables) if placed.words else _find_cells(item.text, tables)
+    flat = flatten(item.text, segments, keep_paragraphs=not placed.words)
     terms = tuple(tokens(flat.text))
     places: dict[str, list[int]] = {}
     for number, token in enumerate(terms):
         places.setdefault(token.term, []).append(number)
     ranges = _find_statements(flat.text)
     rects = [placed.rect_of(*flat.original(start, end)) if placed.words else None for start, end in ranges]
-    heads, cells = _find_heads(item, rects, tables)
-    rows = _find_rows(rects)
+    spans = [flat.original(start, end) for start, end in ranges]
+    heads, cells = _find_heads(item, rects, spans, tables)
+    rows = _find_rows(rects) if placed.words else _find_text_rows(spans, tables)
     surroundings = _Surroundings(_terms_of(ranges, terms), rows, heads)
     companions = tuple(tuple(dict.fromkeys([*row, *cells.get(at, ())])) for at, row in enumerate(rows))
     scales = frozenset(
@@ -168,6 +170,44 @@ def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tu
             if words:
                 ranges.append((words[0], last))
     return ranges
+
+
+def _find_cells(text: str, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
+    """Return the ranges of the cells of tables in a text without picture, and of what stands between them."""
+    cells = sorted(cell.span for table in tables for cell in table.cells if cell.span)
+    if not cells:
+        return []
+    ranges: list[tuple[int, int]] = []
+    last = 0
+    for start, end in [*cells, (len(text), len(text))]:
+        if any(map(str.isalnum, text[last:start])):
+            ranges.append((last, start))
+        if start < end:
+            ranges.append((start, end))
+        last = max(end, last)
+    return ranges
+
+
+def _find_text_rows(spans: Sequence[tuple[int, int]], tables: Sequence[DocumentTable]) -> list[list[int]]:
+    """Return for each statement of a text without picture those in its row of a table."""
+    beside: list[list[int]] = [[] for _ in spans]
+    for table in tables:
+        members: dict[int, list[int]] = {}
+        for cell in table.cells:
+            for row in range(cell.row, cell.row + cell.rows):
+                members.setdefault(row, []).extend(_overlapping(cell.span, spans))
+        for row in members.values():
+            for at in row:
+                beside[at] += (other for other in row if other != at)
+    return beside
+
+
+def _overlapping(span: tuple[int, int] | None, spans: Sequence[tuple[int, int]]) -> range:
+    """Return the numbers of the ranges, which are in order, that share a part with another one."""
+    if span is None:
+        return range(0)
+    first = bisect_right(spans, span[0], key=lambda other: other[1])
+    return range(first, max(first, bisect_left(spans, span[1], key=lambda other: other[0])))
 
 
 def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
@@ -237,9 +277,14 @@ class _Heads:
 
 
 def _find_heads(
-    item: Item, rects: Sequence[Rect | None], tables: Sequence[DocumentTable]
+    item: Item,
+    rects: Sequence[Rect | None],
+    spans: Sequence[tuple[int, int]],
+    tables: Sequence[DocumentTable],
 ) -> tuple[dict[int, _Heads], dict[int, list[int]]]:
     """Return the heads of the statements that are cells of tables, and the labels of other values.
+
+    `rects` and `spans` are the places of the statements on the picture and in the text of the item.
 
     The second result has the cells below and beside each head.
     """
@@ -249,7 +294,11 @@ def _find_heads(
         [((rect.x1 + rect.x2) / 2, (rect.y1 + rect.y2) / 2) if rect else (-1.0, -1.0) for rect in rects]
     ).reshape(-1, 2)
     for table in tables:
-        places = {cell: _inside(cell.box, centers) for cell in table.cells if cell.box and cell.text}
+        places = {
+            cell: _inside(cell.box, centers) if cell.box else list(_overlapping(cell.span, spans))
+            for cell in table.cells
+            if cell.text and (cell.box or cell.span)
+        }
         for cell, numbers in places.items():
             heads = [*table.column_heads(cell.column), *table.row_heads(cell.row)]
             heads = [head for head in heads if head is not cell]

@@ -55,7 +55,8 @@ class CitedPlace:
     @property
     def title(self) -> str:
         """Its number, document and place."""
-        return f"[{self.number}] {_line(self.evidence.document)}, {extent(self.evidence).lower()}"
+        place = extent(self.evidence)
+        return f"[{self.number}] {_line(self.evidence.document)}, {place[:1].lower()}{place[1:]}"
 
     @property
     def note(self) -> str:

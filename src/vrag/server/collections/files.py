@@ -13,11 +13,10 @@ import unicodedata
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from vrag.corpus.convert import CONVERTERS
-from vrag.corpus.formats.html import SUFFIXES as HTML_SUFFIXES
+from vrag.corpus.convert import CONVERTERS, PASSAGE_SUFFIXES
 from vrag.corpus.formats.image import SUFFIXES as IMAGE_SUFFIXES
 from vrag.corpus.formats.office import SUFFIXES as OFFICE_SUFFIXES
-from vrag.corpus.formats.text import SUFFIXES as TEXT_SUFFIXES
+from vrag.corpus.formats.texts.epub import SUFFIXES as EPUB_SUFFIXES
 from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
 from vrag.corpus.sniff import SIGNATURES, describe_head
 from vrag.types import ItemKind
@@ -80,7 +79,7 @@ def kind_of(suffix: str) -> ItemKind:
     """Return the kind of the items that files with a suffix in lower case consist of, for the most part."""
     if suffix in VIDEO_SUFFIXES:
         return ItemKind.CLIP
-    return ItemKind.PASSAGE if suffix in (*TEXT_SUFFIXES, *HTML_SUFFIXES) else ItemKind.PAGE
+    return ItemKind.PASSAGE if suffix in PASSAGE_SUFFIXES else ItemKind.PAGE
 
 
 def fault_of_head(suffix: str, head: bytes) -> str:
@@ -101,6 +100,8 @@ def fault_of_head(suffix: str, head: bytes) -> str:
         kind, matches = "a picture", head.startswith(_IMAGE_HEADS) or form == b"WEBP"
     elif suffix in OFFICE_SUFFIXES:
         kind, matches = "an office document", head.startswith(_OFFICE_HEADS)
+    elif suffix in EPUB_SUFFIXES:
+        kind, matches = "a book in EPUB", head.startswith(b"PK\x03\x04")
     elif suffix in VIDEO_SUFFIXES:
         kind, matches = "a video", is_video
     else:

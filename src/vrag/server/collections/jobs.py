@@ -160,11 +160,13 @@ class UploadJob:
         elif not row.document.status.served:
             self.fail(row.document.reason)
         else:
-            self.problems = (row.document.reason,) if row.document.reason else ()
+            self.problems = tuple(row.document.reason.splitlines())
             self.done = self.total = max(row.document.items, row.rows)
             self.message = f"Ready to ask: {self._counted(row.rows)}."
-            if self.problems:
+            if row.rows < self.total:
                 self.message = f"{row.rows:,} of {self._counted(self.total)} are ready to ask."
+            elif self.problems:
+                self.message = f"Ready to ask, but not all of it: {self._counted(row.rows)}."
             self.state = JobState.FINISHED
 
 

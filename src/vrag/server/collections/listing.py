@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrag.index.collection import Collection
+from vrag.index.maintenance import count_hidden_words
 from vrag.index.manifest import Known, read_manifest
 from vrag.index.shown_names import relative_folders
 from vrag.index.source_file import lies_in
@@ -26,6 +27,8 @@ class _Contents(NamedTuple):
     """The first item."""
     seconds: dict[str, float]
     """Length of a video."""
+    hidden_words: dict[str, int]
+    """Words that no page shows."""
 
 
 def list_documents(open_collection: OpenCollection, jobs: Iterable[UploadJob]) -> list[DocumentInfo]:
@@ -55,7 +58,8 @@ def _row_info(path: str, row: Known, folder: str, uploads: Path, contents: _Cont
         kind=kind,
         first=first if served and kind is not ItemKind.PASSAGE else None,
         seconds=contents.seconds.get(document.id) if served else None,
-        problems=[document.reason] if document.reason else [],
+        problems=document.reason.splitlines(),
+        hidden_words=contents.hidden_words.get(document.id, 0) if served else 0,
         uploaded=lies_in(path, uploads),
     )
 
@@ -84,4 +88,5 @@ def _read_contents(collection: Collection, _version: int) -> _Contents:
     seconds: dict[str, float] = {}
     for row in clips:
         seconds[row["document"]] = max(seconds.get(row["document"], 0.0), row["clip_end"] or 0.0)
-    return _Contents({row["document"]: (row["id"], ItemKind(row["kind"])) for row in first}, seconds)
+    firsts = {row["document"]: (row["id"], ItemKind(row["kind"])) for row in first}
+    return _Contents(firsts, seconds, count_hidden_words(collection))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vrag.corpus.ocr import CJK
+from vrag.reading.views.turned_text import list_angles
 from vrag.types import Item, TextSource, Word
 
 MAX_SEPARATOR = 8
@@ -42,21 +43,14 @@ class WordLine:
     """Words that stand one after the other."""
 
     words: tuple[PlacedWord, ...]
-    sideways: bool = False
-    """True if it is turned by a quarter: read from top to bottom or from bottom to top."""
-
-    @property
-    def angle(self) -> int:
-        """Degrees clockwise by which it is turned: 0, 90 (read downwards) or 270 (read upwards)."""
-        if not self.sideways:
-            return 0
-        return 90 if self.words[-1].y1 > self.words[0].y1 else 270
+    angle: int = 0
+    """Degrees clockwise by which it is turned: 0, 90 (read downwards), 180 or 270 (read upwards)."""
 
     @property
     def leftwards(self) -> bool:
         """True if it begins at the right, as Arabic and Hebrew do: by most of its letters."""
         text = "".join(word.text for word in self.words)
-        if text.isascii() or self.sideways:
+        if text.isascii() or self.angle:
             return False
         kinds = [unicodedata.bidirectional(letter) for letter in text]
         return sum(kind in {"R", "AL"} for kind in kinds) > kinds.count("L")
@@ -83,24 +77,25 @@ _CJK = re.compile(f"[{CJK}]")
 def list_lines(item: Item) -> list[WordLine]:
     """Return the lines of an item that has a picture, in reading order."""
     aspect = item.size.width / max(1, item.size.height) if item.size else 1.0
-    groups: list[tuple[list[PlacedWord], bool]] = []
+    known = list_angles(item, [(word.start, word.end) for word in item.words]) if item.facts.turned else None
+    groups: list[tuple[list[PlacedWord], int | None]] = []
     end = 0
-    for word in item.words:
+    for number, word in enumerate(item.words):
         if not end <= word.start < word.end <= len(item.text):
             continue
         placed = _place(item, word)
-        sideways = _is_sideways(placed, aspect)
+        angle = known[number] if known else _guess_angle(placed, aspect)
         separator = item.text[end : word.start][:MAX_SEPARATOR]
         end = word.end
         if groups:
             words, turned = groups[-1]
             words[-1] = words[-1]._replace(separator=separator)
-            fits = sideways is None or sideways is turned
-            if "\n" not in separator and fits and _is_beside(words[-1], placed, turned):
+            fits = angle is None or angle == (turned or 0)
+            if "\n" not in separator and fits and _is_beside(words[-1], placed, turned or 0):
                 words.append(placed)
                 continue
-        groups.append(([placed], bool(sideways)))
-    lines = [WordLine(tuple(words), turned) for words, turned in groups]
+        groups.append(([placed], angle))
+    lines = [WordLine(tuple(words), _choose_angle(words, angle, known is None)) for words, angle in groups]
     if item.text_source is TextSource.OCR:  # was read across the page; a text layer has its writer's order
         return _by_columns([_pieces(line, aspect) for line in lines])
     return lines
@@ -111,17 +106,24 @@ def _place(item: Item, word: Word) -> PlacedWord:
     return PlacedWord(item.text[word.start : word.end], "", x1, y1, x2, y2)
 
 
-def _is_sideways(word: PlacedWord, aspect: float) -> bool | None:
-    """Return whether a word is written sideways; None if its shape does not show it."""
+def _guess_angle(word: PlacedWord, aspect: float) -> int | None:
+    """Return 90 for a word whose shape shows that it is written sideways; None if the shape does not tell."""
     width, height = (word.x2 - word.x1) * aspect, word.y2 - word.y1
     if len(word.text) < _MIN_SIDEWAYS_LETTERS or width < height <= SIDEWAYS * width:
         return None
-    return height > width
+    return 90 if height > width else 0
 
 
-def _is_beside(before: PlacedWord, word: PlacedWord, turned: bool) -> bool:
+def _choose_angle(words: Sequence[PlacedWord], angle: int | None, is_guess: bool) -> int:
+    """Return the angle of a line: by the order of its words where only their shape is known."""
+    if is_guess and angle:
+        return 90 if words[-1].y1 > words[0].y1 else 270
+    return angle or 0
+
+
+def _is_beside(before: PlacedWord, word: PlacedWord, angle: int) -> bool:
     """Return whether a word can follow another on a line."""
-    if turned:
+    if angle % 180:
         return overlap(before.x1, before.x2, word.x1, word.x2)
     return overlap(before.y1, before.y2, word.y1, word.y2)
 
@@ -135,10 +137,10 @@ def _pieces(line: WordLine, aspect: float) -> list[WordLine]:
     """Divide a line at gaps that are wider than those between words."""
     starts = [0]
     for at, (before, word) in enumerate(zip(line.words, line.words[1:], strict=False), 1):
-        if (word.x1 - before.x2) * aspect > _COLUMN_GAP * (word.y2 - word.y1) and not line.sideways:
+        if (word.x1 - before.x2) * aspect > _COLUMN_GAP * (word.y2 - word.y1) and not line.angle:
             starts.append(at)
     ends = [*starts[1:], len(line.words)]
-    return [WordLine(line.words[a:b], line.sideways) for a, b in zip(starts, ends, strict=True)]
+    return [WordLine(line.words[a:b], line.angle) for a, b in zip(starts, ends, strict=True)]
 
 
 def _by_columns(rows: Sequence[list[WordLine]]) -> list[WordLine]:
@@ -158,7 +160,7 @@ def _by_columns(rows: Sequence[list[WordLine]]) -> list[WordLine]:
             at += count
         else:
             words = tuple(word for piece in rows[at] for word in piece.words)
-            lines.append(WordLine(words, rows[at][0].sideways))
+            lines.append(WordLine(words, rows[at][0].angle))
             at += 1
     return lines
 

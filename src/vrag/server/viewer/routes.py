@@ -77,7 +77,7 @@ class LineInfo(_Info):
         description="Each word, the text between it and the next one, and its left, top, right and bottom in "
         "fractions of the picture."
     )
-    angle: int = Field(default=0, description="0, or 90 or 270 if the line is turned by so much, clockwise.")
+    angle: int = Field(default=0, description="Degrees clockwise that it is turned: 0, 90, 180 or 270.")
     leftwards: bool = Field(default=False, description="Whether it is read from right to left.")
 
 

@@ -58,13 +58,13 @@ export function money(value) {
 }
 
 /**
- * The place of something in its document: `page 3`, `passage 2`, `at 0:12`.
- * @param {{kind?: string, page: number, seconds?: number | [number, number] | null}} place
+ * The place of something in its document: `page 3`, `page 4 (printed 2)`, `passage 2`, `at 0:12`.
+ * @param {{kind?: string, page: number, page_label?: string, seconds?: number | [number, number] | null}} place
  */
-export function where({ kind = "page", page, seconds: at = null }) {
+export function where({ kind = "page", page, page_label: label = "", seconds: at = null }) {
   if (Array.isArray(at)) return span(at);
   if (at !== null) return `at ${moment(at)}`;
-  return `${kind} ${page}`;
+  return `${kind} ${page}${label && ` (printed ${label})`}`;
 }
 
 /**

@@ -7,10 +7,11 @@ const FIELDS = {
 };
 
 /** Settings and commands, which only the administrator of the server has. */
-const SETTING = /\bVRAG_[A-Z]|`vrag |\bvrag (?:collections|config|corpus|doctor|eval|index|runs|search|serve|tokens|train)\b/;
+const SETTING = /\bVRAG_[A-Z]|`vrag |\bvrag (?:collections|config|corpus|doctor|eval|index|runs|search|serve|tokens|train)\b|--ocr\b/;
 const ADMINISTRATOR = "The administrator of this server can change this.";
 /** What the page has in their place. @type {[RegExp, string][]} */
 const REMEDIES = [
+  [/--ocr\b/, "A collection with OCR reads it."],
   [/\bVRAG_PROFILE\b|\bvrag doctor --coords\b/, "Choose the model family in Settings."],
   [/\bVRAG_MODEL_KEY\b/, "Enter the key of the model in Settings."],
   [/\bVRAG_(?:MODEL|BASE_URL)\b/, "Choose a model in Settings."],

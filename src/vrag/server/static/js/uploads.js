@@ -293,10 +293,12 @@ function stepsOf({ state, done, total, size }) {
 /** @type {[string, string[]][]} */
 const FAMILIES = [
   ["PDF", ["pdf"]],
-  ["Word, slides and sheets", ["doc", "docx", "odt", "rtf", "ppt", "pptx", "odp", "xls", "xlsx", "ods"]],
+  ["Word, slides and sheets", ["doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "pptm", "odp", "xls", "xlsx", "xlsm", "ods"]],
   ["pictures", ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"]],
   ["videos", ["mp4", "m4v", "mov", "mkv", "webm", "avi"]],
-  ["web pages and text", ["htm", "html", "md", "markdown", "txt", "json", "jsonl", "ndjson"]],
+  ["web pages and text", ["htm", "html", "xhtml", "md", "markdown", "txt", "json", "jsonl", "ndjson"]],
+  ["tables as text", ["csv", "tsv"]],
+  ["mail and books", ["eml", "mbox", "epub"]],
 ];
 
 /**

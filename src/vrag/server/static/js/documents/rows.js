@@ -10,6 +10,8 @@ import { openDocument } from "../viewer-opening.js";
 const THUMBNAIL_PIXELS = 40_000;
 const RETRY_PAUSE = 1_500;
 const RETRIES = 3;
+/** Problems of one document that are shown without being asked for. */
+const MAX_OPEN_PROBLEMS = 3;
 
 /** @typedef {import("./listing.js").DocumentInfo} DocumentInfo */
 
@@ -42,6 +44,7 @@ export function documentRow(one, { withFolder, writable, ask, remove, retry }) {
       writable && iconButton("trash", `Remove ${placed(one)}`, { class: "held-remove", on: { click: remove } }),
     ),
     one.problems.length > 0 && problemList(one.problems),
+    one.hidden_words > 0 && h("p", { class: "held-hidden", text: `${count(one.hidden_words, "word")} that its pages do not show: not searched.` }),
   );
 }
 
@@ -81,7 +84,7 @@ function statusChip(status) {
 /** @param {string[]} problems */
 export function problemList(problems) {
   const lines = problems.map((problem) => h("li", { dir: "auto", text: rewriteForPage(problem) }));
-  if (lines.length === 1) return h("ul", { class: "held-problems" }, lines);
+  if (lines.length <= MAX_OPEN_PROBLEMS) return h("ul", { class: "held-problems" }, lines);
   return h("details", { class: "held-problems" }, h("summary", { text: count(problems.length, "problem") }), h("ul", lines));
 }
 

@@ -80,7 +80,7 @@ function unusedOf(state, items) {
 
 /** The place of a piece of evidence, in words. @param {any} evidence */
 export function placeOf(evidence) {
-  const place = where({ kind: evidence.kind, page: evidence.page, seconds: evidence.seconds });
+  const place = where({ kind: evidence.kind, page: evidence.page, page_label: evidence.page_label, seconds: evidence.seconds });
   return evidence.kind === "page" && !isWhole(evidence.box) ? `part of ${place}` : place;
 }
 

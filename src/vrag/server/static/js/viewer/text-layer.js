@@ -59,23 +59,22 @@ function lineElement({ words, angle = 0, leftwards = false }, width, height, las
   const top = Math.min(...boxes.map((box) => box[1]));
   const right = Math.max(...boxes.map((box) => box[2]));
   const bottom = Math.max(...boxes.map((box) => box[3]));
-  const turned = angle !== 0;
-  const [long, high] = turned ? [bottom - top, right - left] : [right - left, bottom - top];
+  const [long, high] = angle % 180 !== 0 ? [bottom - top, right - left] : [right - left, bottom - top];
   const element = document.createElement("div");
   element.className = "text-line";
   const { style } = element;
   style.width = `${long}px`;
   style.height = style.lineHeight = style.fontSize = `${high}px`;
-  style.left = `${angle === 90 ? right : left}px`;
-  style.top = `${angle === 270 ? bottom : top}px`;
-  if (turned) style.transform = `rotate(${angle}deg)`;
+  style.left = `${angle === 90 || angle === 180 ? right : left}px`;
+  style.top = `${angle === 180 || angle === 270 ? bottom : top}px`;
+  if (angle !== 0) style.transform = `rotate(${angle}deg)`;
   if (leftwards) element.dir = "rtl";
   const mixed = leftwards || words.some(([text]) => RIGHT_TO_LEFT.test(text));
   // Along the line, from where it begins
   const along = boxes.map(([x1, y1, x2, y2]) => {
     if (angle === 90) return [y1 - top, y2 - top];
     if (angle === 270) return [bottom - y2, bottom - y1];
-    return leftwards ? [right - x2, right - x1] : [x1 - left, x2 - left];
+    return leftwards || angle === 180 ? [right - x2, right - x1] : [x1 - left, x2 - left];
   });
   let at = 0;
   words.forEach(([text, separator], index) => {

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.reading.tables.captions import NUMBERED_TITLE
+from vrag.reading.tables.captions import NUMBERED_TITLE, TABLE_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
-from vrag.reading.tables.ruling_lines import RulingLines
+from vrag.reading.tables.ruled.ruling_lines import RulingLines
 from vrag.reading.tables.text_kinds import begins_with_number, is_number, is_year
 from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.reading.tables.ruling_lines import RulingLine
+    from vrag.reading.tables.ruled.ruling_lines import RulingLine
     from vrag.reading.tables.text_pieces import PageText, Piece
 
 MAX_RULES = 1500
@@ -244,6 +244,10 @@ def has_hidden_cells(grid: Grid, page: PageText) -> bool:
 
 MIN_SEVERAL = 0.4
 """Share of the rows between two rules that have several pieces."""
+MAX_TITLE_LINES = 3
+"""Lines above a table among which its title begins."""
+MIN_HEADS = 3
+"""Heads in a row above a rule that may begin a table."""
 PART_GAP = 14.0
 """Space between rules and figures at the right that belong to the same table, in heights of the text."""
 
@@ -271,14 +275,33 @@ def ruled_areas(
     areas: list[Area] = []
     statements = find_statements(rows)
     for group in groups.values():
+        if _are_under_same_heads(group, rows, unit):
+            areas += [Area(rule.start, rule.at, rule.end, rule.at) for rule in group]
+            continue
         run = [group[0]]
         for rule in group[1:]:
-            if _divides_prose(run[-1], rule, rows, prose, statements):
+            if not _is_below_heads(run, rule, rows) and _divides_prose(
+                run[-1], rule, rows, prose, statements
+            ):
                 areas += _area(run, rows)
                 run = []
             run.append(rule)
         areas += _area(run, rows)
     return [area for area in areas if not _is_part(area, rows, prose, unit)]
+
+
+def _are_under_same_heads(rules: Sequence[RulingLine], rows: Sequence[Sequence[Piece]], unit: float) -> bool:
+    """Return whether each of several rules stands under a row of heads that begins with the same name."""
+    names: set[str] = set()
+    for rule in rules:
+        above = [row for row in rows if row[0].y2 <= rule.at + 2]
+        inside = [
+            piece for row in above[-1:] for piece in row if piece.x1 < rule.end and rule.start < piece.x2
+        ]
+        if len(inside) < MIN_HEADS or rule.at - inside[0].y2 > 1.2 * unit:
+            return False
+        names.add(inside[0].text)
+    return len(rules) > 1 and len(names) == 1 and not any(map(is_number, names))
 
 
 def _is_part(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit: float) -> bool:
@@ -301,6 +324,19 @@ def _is_part(area: Area, rows: Sequence[Sequence[Piece]], prose: set[int], unit:
     return going_on > 0.5 * inner
 
 
+def _is_below_heads(run: Sequence[RulingLine], rule: RulingLine, rows: Sequence[Sequence[Piece]]) -> bool:
+    """Return whether a rule ends a table of text: a numbered title and a row of heads stand above it."""
+    if len(run) != 2:
+        return False
+    above = [row for row in rows if row[0].middle < run[0].at][-MAX_TITLE_LINES:]
+    heads = [row for row in rows if run[0].at < row[0].middle < run[1].at]
+    body = [row for row in rows if run[1].at < row[0].middle < rule.at]
+    titled = any(TABLE_TITLE.match(row[0].text) for row in above)
+    headed = len(heads) == 1 and len(heads[0]) > 1 and not any(is_number(piece.text) for piece in heads[0])
+    several = sum(len(row) == len(heads[0]) for row in body) if headed else 0
+    return titled and several > 0 and several >= MIN_SEVERAL * len(body)
+
+
 def _same_extent(a: RulingLine, b: RulingLine, tolerance: float) -> bool:
     return abs(a.start - b.start) < tolerance and abs(a.end - b.end) < tolerance
 
@@ -312,7 +348,7 @@ def _divides_prose(
     prose: set[int],
     statements: set[int],
 ) -> bool:
-    """Return whether running text or a whole sentence stands between two rules, or hardly anything."""
+    """Return whether a title, running text or a sentence stands between two rules, or hardly anything."""
     between = [
         piece
         for row in rows
@@ -320,6 +356,8 @@ def _divides_prose(
         for piece in row
         if upper.at <= piece.middle <= lower.at and upper.start - 5 <= piece.x1 and piece.x2 <= upper.end + 5
     ]
+    if any(TABLE_TITLE.match(piece.text) for piece in between):
+        return True
     sentence = max((piece.middle for piece in between if id(piece) in statements), default=None)
     if sentence is not None and any(piece.middle > sentence and id(piece) not in prose for piece in between):
         return True  # a sentence below a table, its source, divides nothing

@@ -1,0 +1,1 @@
+"""One pass over a drawn page: which words are seen, what no word explains, and what OCR adds."""

@@ -1,0 +1,208 @@
+"""The text of a page by its picture: hidden words are taken out, and OCR reads what no word explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vrag.corpus.ocr import has_lines
+from vrag.corpus.pages.coverage import WHOLE, find_unexplained, is_plain
+from vrag.corpus.pages.ink import InkMap, to_bounds
+from vrag.corpus.pages.orientation import read_directions
+from vrag.corpus.pages.placed_text import PlacedText, find_slanted, unit_boxes
+from vrag.corpus.pages.segments import (
+    insert_rows,
+    join_columns,
+    join_rows,
+    merge_rows,
+    remove_words,
+    split_lines,
+    split_reading,
+    without_words,
+)
+from vrag.corpus.pages.trust import contradicts
+from vrag.types import ItemFacts, TextSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from vrag.corpus.pages.coverage import PictureRegion
+    from vrag.corpus.pages.ink import Pixels
+    from vrag.corpus.pages.segments import Rows, TextSegment
+    from vrag.types import OcrMode, Word
+
+NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
+MIN_OVERLAP = 0.5
+"""Part of a word of OCR within a word of the layer from which it is the same one."""
+MIN_LETTERS = 3
+"""Letters and digits that OCR must find in a part of a page: fewer are marks, bullets and icons."""
+MARGIN = 0.012
+"""Margin around a part of a page that OCR reads, as a fraction of the page."""
+
+
+class PageReading(NamedTuple):
+    """What a page says, by its text layer and its picture."""
+
+    text: str
+    words: tuple[Word, ...]
+    text_source: TextSource
+    facts: ItemFacts
+
+
+def read_page(
+    pixels: Pixels,
+    layer: PlacedText,
+    facts: ItemFacts,
+    mode: OcrMode,
+    *,
+    is_drawn: Callable[[str], bool] = lambda _word: True,
+) -> PageReading:
+    """Read a page.
+
+    Args:
+        pixels: Its picture: rows of RGB, RGBX or grey.
+        layer: The text of its file.
+        facts: What else is known of it.
+        mode: What OCR reads.
+        is_drawn: Returns False for words that the picture may lack although the file shows them.
+    """
+    if mode == "always":
+        found = _read_regions(pixels, [WHOLE])
+        if found:
+            return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
+    ink = InkMap(pixels)
+    layer, hidden = _take_hidden(ink, layer, is_drawn)
+    if hidden:
+        facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
+    if mode == "auto" and contradicts(pixels, layer):
+        layer = PlacedText()
+    is_slanted = find_slanted(layer, ink.size)
+    level = remove_words(layer, ~is_slanted)
+    regions = find_unexplained(ink, level.boxes) if level.words or mode == "never" else [WHOLE]
+    if not regions or mode == "always":
+        return _to_reading(layer, TextSource.LAYER, facts)
+    if mode == "never":
+        return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
+    lines, slanted = split_lines(level), remove_words(layer, is_slanted)
+    regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
+    parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
+    found = [kept for part in parts if (kept := _new_lines(part, level.boxes))]
+    if not found:
+        return _to_reading(layer, TextSource.LAYER, facts)
+    read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
+    rows = _join_all(found, lines) if read > said else _insert_all(found, lines)
+    page = join_rows([*rows, *([line] for line in split_lines(slanted))])
+    return _to_reading(page, TextSource.OCR if read > said else TextSource.LAYER, facts)
+
+
+def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
+    """Read the text in an image of any mode that has no text layer."""
+    return read_page(np.asarray(image.convert("RGB")), PlacedText(), ItemFacts(), mode)
+
+
+def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:
+    """Return the text without the words that nobody sees, and these."""
+    seen = ink.find_seen(layer)
+    texts = {int(index): layer.text[slice(*_span(layer.words[index]))] for index in np.flatnonzero(~seen)}
+    for index, text in texts.items():
+        seen[index] = not is_drawn(text)
+    return remove_words(layer, seen), " ".join(text for index, text in texts.items() if not seen[index])
+
+
+def _span(word: Word) -> tuple[int, int]:
+    return word.start, word.end
+
+
+def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
+    """Return whether OCR is to read a part of a page: of photographs, those with lines in a small copy."""
+    if is_plain(ink, region):
+        return True
+    left, top, right, bottom = to_bounds(np.array([region]), ink.size)[0]
+    return has_lines(_to_rgb(ink.grey[top:bottom, left:right]))
+
+
+def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows]:
+    """Read parts of a page by OCR; each gives its rows of lines, in each direction apart."""
+    height, width = pixels.shape[:2]
+    found: list[Rows] = []
+    for region in regions:
+        left, top = int(max(0.0, region.left - MARGIN) * width), int(max(0.0, region.top - MARGIN) * height)
+        right = int(min(1.0, region.right + MARGIN) * width + 1)
+        bottom = int(min(1.0, region.bottom + MARGIN) * height + 1)
+        for reading in read_directions(_to_rgb(pixels[top:bottom, left:right]), (left, top)):
+            segments = split_reading(reading, (width, height))
+            rows = [[segment] for segment in segments] if reading.angle else merge_rows(segments)
+            if rows:
+                found.append(rows)
+    return found
+
+
+def _to_rgb(pixels: Pixels) -> Pixels:
+    if pixels.ndim == 2:
+        return np.repeat(pixels[:, :, np.newaxis], 3, axis=2)
+    return np.ascontiguousarray(pixels[:, :, :3])
+
+
+def _without_stamp(part: Rows, stamp: str) -> Rows:
+    """Return the lines of OCR but those that are pieces of a slanted text of the layer."""
+    if not stamp:
+        return part
+    rows = [[line for line in row if not all(word in stamp for word in line.text.split())] for row in part]
+    return list(filter(None, rows))
+
+
+def _new_lines(part: Rows, boxes: NDArray[np.float64]) -> Rows:
+    """Return the lines of OCR without words of the layer; none if too little is left."""
+    if len(boxes):
+        part = [[kept for line in row if (kept := without_words(line, _is_new(line, boxes)))] for row in part]
+        part = [row for row in part if row]
+    return part if not len(boxes) or _count_letters(part) >= MIN_LETTERS else []
+
+
+def _is_new(line: TextSegment, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return for each word of a line whether no word of the layer stands in its place.
+
+    The boxes of OCR are a little off, and end elsewhere: those of the layer count with half a line around.
+    """
+    margins = np.minimum(boxes[:, 3] - boxes[:, 1], boxes[:, 2] - boxes[:, 0])[:, np.newaxis] / 2
+    own = unit_boxes(line.words)[:, np.newaxis]
+    left_top = np.maximum(own[..., :2], boxes[:, :2] - margins)
+    shared = np.clip(np.minimum(own[..., 2:], boxes[:, 2:] + margins) - left_top, 0, None).prod(axis=2)
+    area = np.maximum(1e-12, (own[:, 0, 2:] - own[:, 0, :2]).prod(axis=1))
+    return shared.sum(axis=1) < MIN_OVERLAP * area
+
+
+def _count_letters(rows: Sequence[Sequence[TextSegment]]) -> int:
+    return sum(sum(map(str.isalnum, line.text)) for row in rows for line in row)
+
+
+def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
+    """Join what OCR read and the lines of a layer by where they stand."""
+    if not lines:
+        return [row for part in found for row in part]
+    upright = [line for part in found for row in part for line in row if not line.angle]
+    turned = [[line] for part in found for row in part for line in row if line.angle]
+    return [*merge_rows([*upright, *lines]), *turned]
+
+
+def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
+    """Put what OCR read among the lines of a layer, whose order stays."""
+    placed: list[list[Rows]] = [[] for _ in range(len(lines) + 1)]
+    for part in found:
+        placed[insert_rows(lines, part)].append(part)
+    rows: Rows = []
+    for index, parts in enumerate(placed):
+        rows += [row for part in join_columns(parts) for row in part]
+        if index < len(lines):
+            rows.append([lines[index]])
+    return rows
+
+
+def _to_reading(page: PlacedText, origin: TextSource, facts: ItemFacts) -> PageReading:
+    source = origin if page.text else TextSource.NONE
+    return PageReading(page.text, page.words, source, replace(facts, turned=page.turned))

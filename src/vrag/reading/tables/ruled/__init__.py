@@ -1,0 +1,1 @@
+"""Tables whose cells or rows ruling lines bound."""

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vrag.reading.line_scoring import locate
+from vrag.reading.questions.page_numbers import match_page, named_pages
+from vrag.reading.questions.query_analysis import parse, search_query
+from vrag.reading.text_layout import layout
+from vrag.types import Item, ItemFacts, ItemKind, item_id
+
+
+def page(ordinal: int, label: str = "") -> Item:
+    return Item(
+        id=item_id("d" * 64, ordinal),
+        document="d" * 64,
+        document_name="book.pdf",
+        kind=ItemKind.PAGE,
+        ordinal=ordinal,
+        text="The first boats came in 1874.",
+        facts=ItemFacts(label=label),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("What is on page 12?", {"12"}),
+        ("What does Page iv say?", {"iv"}),
+        ("the appendix, page A-3", {"a-3"}),
+        ("page XII of the foreword", {"xii"}),
+        ("Compare p. 5 with pp. 7-9.", {"5", "7-9", "7", "8", "9"}),
+        ("pages 3 to 5 and 9", {"3", "4", "5", "9"}),
+        ("Was steht auf S. 12?", {"12"}),
+        ("Auf Seite 7 oder 8?", {"7", "8"}),
+        ("¿Qué dice la página 4?", {"4"}),
+        ("第3页と12ページ", {"3", "12"}),
+    ],
+)
+def test_page_numbers_are_found_as_people_write_them(text: str, numbers: set[str]) -> None:
+    assert named_pages(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Which page I should read?",
+        "the page about 5 fees",
+        "the U.S. 12 times",
+        "page civil servants",
+        "a page 1,200 people read",
+        "the step. 4 more",
+        "Fig. 3",
+    ],
+)
+def test_other_numbers_are_no_pages(text: str) -> None:
+    assert named_pages(text) == frozenset()
+
+
+@pytest.mark.parametrize("text", ["What does S. 12 say?", "What is on p. 5?", "What is on page iv?"])
+def test_the_words_that_are_searched_name_the_same_pages(text: str) -> None:
+    assert named_pages(search_query(text)) == named_pages(text)
+
+
+def test_the_words_that_are_searched_name_no_page_that_the_question_does_not_name() -> None:
+    assert named_pages(search_query("What is the page about 5 fees?")) == frozenset()
+
+
+def test_a_page_number_is_no_word_to_look_for() -> None:
+    assert [term.text for term in parse("What does S. 12 say about boats?").terms] == ["boat"]
+
+
+def test_the_printed_number_is_meant_first_and_the_position_too() -> None:
+    asked = frozenset({"2"})
+    printed, second, neither = page(4, "2"), page(2, "ii"), page(3, "1")
+    assert match_page(printed, asked) > match_page(second, asked) > match_page(neither, asked) == 0
+    assert match_page(page(2), asked) == match_page(printed, asked)
+    assert match_page(second, frozenset({"ii"})) == match_page(printed, asked)
+
+
+def test_a_page_with_the_number_asked_for_is_read_before_another_with_the_same_words() -> None:
+    question = parse("What does page 2 say about the first boats?")
+
+    def best_page(items: list[Item]) -> int:
+        scored = locate(question, [layout(item) for item in items])
+        return max(scored, key=lambda each: float(each.score.max())).page.item.ordinal
+
+    pages = [page(1, "i"), page(2, "ii"), page(3, "1"), page(4, "2")]
+    plain = [replace(each, facts=ItemFacts()) for each in pages]
+    assert best_page(pages) == 4
+    assert best_page(plain) == 2

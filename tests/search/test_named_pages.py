@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vrag.index.collection import Collection
+from vrag.index.schema import file_rows, item_rows
+from vrag.search.engine import Engine
+from vrag.search.multi import NUMBER_STRIDE, MultiSearcher
+from vrag.types import Document, DocumentStatus, Item, ItemFacts, ItemKind, Query, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+BOOK, OTHER = "b" * 64, "c" * 64
+LABELS = ("i", "ii", "1", "2", "3")
+
+
+def add(collection: Collection, document: str, name: str, labels: Sequence[str]) -> None:
+    """Adds a document of pages that all have the same words."""
+    items = [
+        Item(
+            id=item_id(document, ordinal),
+            document=document,
+            document_name=name,
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text=f"harbour boats {name} " + "boats " * (6 - ordinal),
+            facts=ItemFacts(label=label),
+        )
+        for ordinal, label in enumerate(labels, 1)
+    ]
+    add_items(collection, items)
+
+
+def add_items(collection: Collection, items: Sequence[Item]) -> None:
+    """Adds the items of a document."""
+    document, name = items[0].document, items[0].document_name
+    collection.item_table.append(item_rows(items, None, None))
+    row = Document(path=f"/{name}", id=document, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY)
+    collection.file_table.upsert(file_rows([(row, len(items))]), "key")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    collection = Collection.create(tmp_path / "collection")
+    add(collection, BOOK, "book.pdf", LABELS)
+    add(collection, OTHER, "plain.pdf", ("",) * 5)
+    return Engine(collection, None)
+
+
+def found(engine: Engine, text: str, top_k: int = 10) -> list[tuple[str, int]]:
+    (hits,) = engine.search([Query(text)], top_k)
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len({hit.item for hit in hits}) == len(hits)
+    return [(hit.document_name, hit.ordinal) for hit in hits]
+
+
+def test_the_page_with_the_printed_number_is_first_and_that_at_the_position_second(engine: Engine) -> None:
+    assert found(engine, "boats book.pdf page 2")[:2] == [("book.pdf", 4), ("book.pdf", 2)]
+    assert found(engine, "boats book.pdf page ii")[0] == ("book.pdf", 2)
+
+
+def test_without_printed_numbers_the_position_counts(engine: Engine) -> None:
+    assert found(engine, "boats plain.pdf page 4")[0] == ("plain.pdf", 4)
+
+
+def test_the_other_hits_keep_their_order(engine: Engine) -> None:
+    plain = found(engine, "boats book.pdf 2")
+    asked = found(engine, "boats book.pdf page 2")
+    named = [("book.pdf", 4), ("book.pdf", 2)]
+    assert [hit for hit in asked if hit not in named] == [hit for hit in plain if hit not in named]
+
+
+def test_no_more_hits_come_than_are_asked_for(engine: Engine) -> None:
+    assert found(engine, "boats book.pdf page 2", top_k=1) == [("book.pdf", 4)]
+
+
+def test_a_page_comes_first_beside_the_few_hits_that_there_are(engine: Engine) -> None:
+    document = "e" * 64
+    pages = [
+        Item(
+            id=item_id(document, ordinal),
+            document=document,
+            document_name="e.pdf",
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text=text,
+        )
+        for ordinal, text in ((1, "anchorage"), (2, "none"))
+    ]
+    add_items(engine.collection, pages)
+    assert found(engine, "anchorage page 2") == [("e.pdf", 2), ("e.pdf", 1)]
+
+
+def test_several_collections_are_searched_for_named_pages(tmp_path: Path) -> None:
+    engines: dict[str, Engine] = {}
+    for name, document, labels in (("a", OTHER, ("",) * 5), ("b", BOOK, LABELS)):
+        collection = Collection.create(tmp_path / name)
+        add(collection, document, f"{name}.pdf", labels)
+        engines[name] = Engine(collection, None)
+    (hits,) = MultiSearcher(engines).search([Query("boats b.pdf page 2")], 10)
+    assert [(hit.document_name, hit.ordinal) for hit in hits[:2]] == [("b.pdf", 4), ("b.pdf", 2)]
+    assert all(hit.row >= NUMBER_STRIDE for hit in hits[:2])
+    assert len({hit.row for hit in hits}) == len(hits) == 10
+
+
+def test_only_items_that_the_query_may_find_come_first(engine: Engine) -> None:
+    query = Query("boats page 2", documents=frozenset({OTHER}))
+    (hits,) = engine.search([query], 10)
+    assert [hit.document for hit in hits] == [OTHER] * 5
+    assert hits[0].ordinal == 2
+
+
+def test_a_page_that_does_not_exist_changes_nothing(engine: Engine) -> None:
+    assert found(engine, "boats book.pdf page 99") == found(engine, "boats book.pdf page")
