@@ -136,7 +136,11 @@ def served(
     """
     settings = Settings(collection=str(place), models=models, model_retries=0)
     shelf = CollectionRegistry.open(settings)
-    options = options or ServerOptions(drain_seconds=2)
+    options = replace(
+        options or ServerOptions(drain_seconds=2),
+        search_seconds=PATIENCE / 1000,
+        item_seconds=PATIENCE / 1000,
+    )
     answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
     setup = ModelSetup(model_servers(settings), DoctorInspector(settings, found, 20), choice_file(settings))
     service = Service(answers, shelf, setup=setup)

@@ -97,7 +97,7 @@ class ServerOptions:
     """Clients whose pace is remembered; one more replaces the least recent one."""
 
     search_seconds: float = 30.0
-    """Time for a search, including the time in the queue."""
+    """Time for a search, including the time in the queue; and for a run to begin."""
     item_seconds: float = 30.0
     """Time for an item or its picture, including the time in the queue."""
     hits: int = MAX_HITS

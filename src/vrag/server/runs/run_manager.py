@@ -34,8 +34,6 @@ from vrag.server.setup.choices import ModelChoices
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
-_START_SECONDS = 30.0
-"""Time for a run to begin: it asks the search for its version first, which may be another server."""
 _MAX_GRACE_SECONDS, _MIN_GRACE_SECONDS = 5.0, 0.2
 """Time for cancelled runs to write their last event."""
 _STOP_SECONDS = 10.0
@@ -216,7 +214,7 @@ class RunManager:
         self._tasks[task] = live
         task.add_done_callback(self._end)
         try:
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(self._options.search_seconds):  # it asks the search for its version
                 outline = await live.begun()
             summary = RunSummary.of(live.id, outline, RunState.RUNNING)
             return await self.in_thread(lambda: self.history.label(summary))
