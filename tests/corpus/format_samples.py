@@ -46,6 +46,16 @@ def scan(kind: str) -> bytes:
     return file.getvalue()
 
 
+def phone_picture(*pictures: Image.Image, **options: object) -> bytes:
+    """A HEIC file of one picture or a series."""
+    from pillow_heif import register_heif_opener  # pyright: ignore[reportUnknownVariableType]
+
+    register_heif_opener()
+    file = io.BytesIO()
+    pictures[0].save(file, "HEIF", quality=90, save_all=True, append_images=pictures[1:], **options)
+    return file.getvalue()
+
+
 def pdf_page() -> bytes:
     """A page with a field, and white words."""
     field = widget("/FT /Tx /V (lantern) /AP << /N 7 0 R >>")
@@ -130,6 +140,7 @@ OFFICE_SAMPLES = {
     ".odp": Sample(slide, "the lantern"),
     ".rtf": Sample(lambda: rtf("the lantern"), "the lantern"),
 }
+PHONE_SUFFIXES = (".heic", ".heif")
 FILM_KINDS = {
     ".mp4": "mp4",
     ".mkv": "matroska",

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from extras import require
+from PIL import Image
 
 from corpus.annotated_pdfs import ATTACHED_PLAN, annotated_page
-from corpus.format_samples import FILM_KINDS, OFFICE_SAMPLES, SAMPLES, Sample, mail, scan, web_page
+from corpus.format_samples import (
+    FILM_KINDS,
+    OFFICE_SAMPLES,
+    PHONE_SUFFIXES,
+    SAMPLES,
+    Sample,
+    mail,
+    phone_picture,
+    scan,
+    web_page,
+)
 from corpus.office_files import docx
 from corpus.test_xfa import entry, packets_of, shell
 from corpus.texts.test_epub import book_bytes, encryption
@@ -129,6 +140,13 @@ def test_an_office_file_becomes_pages_and_passages(tmp_path: Path, suffix: str) 
     check_sample(tmp_path, suffix, OFFICE_SAMPLES[suffix], kinds)
 
 
+@pytest.mark.parametrize("suffix", PHONE_SUFFIXES)
+def test_a_picture_of_a_phone_becomes_a_page(tmp_path: Path, suffix: str) -> None:
+    require("heic", "pillow_heif")
+    picture = Sample(lambda: phone_picture(Image.new("RGB", (64, 48), "red")), "")
+    check_sample(tmp_path, suffix, picture, kinds_in_row(suffix))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", FILM_KINDS)
 def test_a_video_becomes_clips(tmp_path: Path, suffix: str) -> None:
@@ -141,7 +159,7 @@ def test_a_video_becomes_clips(tmp_path: Path, suffix: str) -> None:
 def test_a_file_of_every_suffix_is_read_here() -> None:
     """Of office files, one for each kind of document: test_office.py reads the same pages from the others."""
     others = "docm", "doc", "pptx", "pptm", "ppt", "xlsx", "xlsm", "xls", "odt"
-    read_here = {*SAMPLES, *OFFICE_SAMPLES, *FILM_KINDS}
+    read_here = {*SAMPLES, *PHONE_SUFFIXES, *OFFICE_SAMPLES, *FILM_KINDS}
     assert set(CONVERTERS) - read_here == {f".{name}" for name in others}
 
 

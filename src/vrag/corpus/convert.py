@@ -19,8 +19,8 @@ from vrag.corpus.converter import (
 )
 from vrag.corpus.formats.html import SUFFIXES as HTML
 from vrag.corpus.formats.html import HtmlFile
+from vrag.corpus.formats.image import HEIF_SUFFIXES, ImageFile
 from vrag.corpus.formats.image import SUFFIXES as IMAGE
-from vrag.corpus.formats.image import ImageFile
 from vrag.corpus.formats.office import INSTALL, OfficeFile, find_soffice
 from vrag.corpus.formats.office import SUFFIXES as OFFICE
 from vrag.corpus.formats.pdf import PdfFile
@@ -57,6 +57,7 @@ _POLL_SECONDS = 0.2
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
     **dict.fromkeys(IMAGE, ImageFile),
+    **dict.fromkeys(HEIF_SUFFIXES, ImageFile),
     **dict.fromkeys(TEXT, TextFile),
     **dict.fromkeys(HTML, HtmlFile),
     **dict.fromkeys(MAIL, MailFile),
@@ -89,6 +90,8 @@ def find_missing_software() -> tuple[MissingSoftware, ...]:
         missing.append(MissingSoftware("LibreOffice", OFFICE, INSTALL))
     if importlib.util.find_spec("av") is None:
         missing.append(MissingSoftware("PyAV", VIDEO, "pip install 'vrag-agent[video]'"))
+    if importlib.util.find_spec("pillow_heif") is None:
+        missing.append(MissingSoftware("pillow-heif", HEIF_SUFFIXES, "pip install 'vrag-agent[heic]'"))
     return tuple(missing)
 
 

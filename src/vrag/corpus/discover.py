@@ -22,8 +22,6 @@ _CLOCK_NS = 2 * 10**9
 
 _ADVICE = {
     ".msg": "Save mail of Outlook as .eml.",
-    ".heic": "Save the picture as JPEG.",
-    ".heif": "Save the picture as JPEG.",
     **dict.fromkeys((".svg", ".xml", ".pages", ".numbers", ".key", ".xps", ".wpd"), "Save it as PDF."),
     **dict.fromkeys((".zip", ".7z", ".rar", ".gz", ".tar", ".tgz"), "Unpack it, and add what is in it."),
 }

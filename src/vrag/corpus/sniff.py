@@ -32,7 +32,7 @@ SIGNATURES = (
 )
 """First bytes → type of file."""
 PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*", b"BM")
-"""First bytes of the pictures that are read, but for WebP."""
+"""First bytes of the pictures that are read, but for WebP and HEIF."""
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -41,6 +41,10 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Mark → encoding; the marks of UTF-32 begin with those of UTF-16, so they come first."""
+HEIF_BRANDS = frozenset(
+    {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
+)
+"""Major brands of HEIF files (ISO/IEC 23008-12, annex B and clause 10)."""
 SAMPLE_BYTES = 65_536
 HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
@@ -71,7 +75,16 @@ def is_picture(head: bytes) -> bool:
     >>> is_picture(b"GIF89a"), is_picture(b"%PDF-1.7")
     (True, False)
     """
-    return head.startswith(PICTURES) or (head[:4], head[8:12]) == (b"RIFF", b"WEBP")
+    return head.startswith(PICTURES) or (head[:4], head[8:12]) == (b"RIFF", b"WEBP") or is_heif(head)
+
+
+def is_heif(head: bytes) -> bool:
+    r"""Return whether a file begins as a HEIF picture does, such as those of phones.
+
+    >>> is_heif(b"\x00\x00\x00\x18ftypheic"), is_heif(b"\x00\x00\x00\x18ftypisom")
+    (True, False)
+    """
+    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
 
 
 def describe_head(head: bytes) -> str:
@@ -88,7 +101,7 @@ def describe_head(head: bytes) -> str:
     if head[:4] == b"\x1aE\xdf\xa3":
         return "it seems to be a Matroska or WebM video, or a damaged one"
     if head[4:8] == b"ftyp":
-        return "it seems to be a video or a HEIF picture"
+        return f"it seems to be {'a HEIF picture' if is_heif(head) else 'a video'}, or a damaged one"
     if not head.strip(b"\x00"):
         return "it holds nothing but zeros"
     return "its content is of an unknown kind" if looks_binary(head) else "it seems to be text"

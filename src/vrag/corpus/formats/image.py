@@ -1,4 +1,4 @@
-"""Image files → page items: one per image, and one per frame of a TIFF."""
+"""Image files → page items: one per image, and one per frame of a TIFF or HEIF file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.pages.page_pass import read_picture
-from vrag.corpus.sniff import describe, describe_head
-from vrag.errors import CorpusError, FileTooLargeError
+from vrag.corpus.sniff import describe, describe_head, is_heif
+from vrag.errors import CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
 from vrag.geometry import IMAGE_FORMATS, MAX_ASPECT, Size
 from vrag.types import Item, ItemKind, item_id
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
+HEIF_SUFFIXES = (".heic", ".heif")
+"""Of pictures of phones, which need pillow-heif."""
 LOSSLESS_FORMATS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
 JPEG_QUALITY = 92
 MIN_SIDE = 8
@@ -40,11 +42,12 @@ class ImageFile(OpenFile):
         self._source, self._context = source, context
         self._file = source.open()
         try:
-            self._image = open_picture(self._file, context.options.max_pixels)
+            self._image = open_picture(self._file, context.options.max_pixels, find_formats(self._file))
         except BaseException:
             self._file.close()
             raise
-        self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
+        has_frames = self._image.format in {"TIFF", "HEIF"}
+        self.count: int = getattr(self._image, "n_frames", 1) if has_frames else 1
 
     def item(self, ordinal: int) -> Item:
         """Make the item of one frame."""
@@ -60,7 +63,9 @@ class ImageFile(OpenFile):
         self._file.close()
 
 
-def open_picture(file: Path | BinaryIO, max_pixels: int) -> ImageFormat:
+def open_picture(
+    file: Path | BinaryIO, max_pixels: int, formats: tuple[str, ...] = IMAGE_FORMATS
+) -> ImageFormat:
     """Open an image without decoding it.
 
     Raises `FileTooLargeError` if decoding it would take more pixels than allowed, `CorpusError` if it is not
@@ -71,7 +76,7 @@ def open_picture(file: Path | BinaryIO, max_pixels: int) -> ImageFormat:
     Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and comes with a better reason
     try:
         with warnings.catch_warnings(action="ignore"):
-            image = Image.open(file, formats=IMAGE_FORMATS)
+            image = Image.open(file, formats=formats)
     except UnidentifiedImageError as error:
         raise CorpusError(f"This is not a picture that can be read: {_kind(file)}.") from error
     try:
@@ -80,6 +85,29 @@ def open_picture(file: Path | BinaryIO, max_pixels: int) -> ImageFormat:
         image.close()
         raise
     return image
+
+
+def find_formats(file: BinaryIO) -> tuple[str, ...]:
+    """Find Pillow's names of the formats that a picture of a document may have, and load what HEIF needs.
+
+    Phones store HEIF (HEIC), at times with the suffix of JPEG. Only converters, which are sandboxed, read
+    it, by libheif. Raises `UnsupportedFormatError` if pillow-heif is needed and not installed.
+    """
+    file.seek(0)
+    head = file.read(12)
+    file.seek(0)
+    if not is_heif(head):
+        return IMAGE_FORMATS
+    try:
+        from pillow_heif import register_heif_opener  # pyright: ignore[reportUnknownVariableType]
+    except ImportError as error:
+        missing = MissingExtra("pillow-heif", "heic")
+        raise UnsupportedFormatError(
+            f"pillow-heif is needed to read pictures in HEIC: {missing.message}",
+            f"{missing.hint}. Then try the file again.",
+        ) from error
+    register_heif_opener(thumbnails=False, decode_threads=1)
+    return ("HEIF",)
 
 
 def _kind(file: Path | BinaryIO) -> str:

@@ -14,11 +14,12 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from vrag.corpus.convert import CONVERTERS, PASSAGE_SUFFIXES
+from vrag.corpus.formats.image import HEIF_SUFFIXES
 from vrag.corpus.formats.image import SUFFIXES as IMAGE_SUFFIXES
 from vrag.corpus.formats.office import SUFFIXES as OFFICE_SUFFIXES
 from vrag.corpus.formats.texts.epub import SUFFIXES as EPUB_SUFFIXES
 from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
-from vrag.corpus.sniff import SIGNATURES, describe_head
+from vrag.corpus.sniff import SIGNATURES, describe_head, is_heif
 from vrag.types import ItemKind
 
 MAX_NAME_BYTES = 220
@@ -96,8 +97,8 @@ def fault_of_head(suffix: str, head: bytes) -> str:
     is_video = head[4:8] in _ATOMS or head.startswith(b"\x1aE\xdf\xa3") or form == b"AVI "
     if suffix == ".pdf":
         kind, matches = "a PDF file", b"%PDF-" in head
-    elif suffix in IMAGE_SUFFIXES:
-        kind, matches = "a picture", head.startswith(_IMAGE_HEADS) or form == b"WEBP"
+    elif suffix in (*IMAGE_SUFFIXES, *HEIF_SUFFIXES):
+        kind, matches = "a picture", head.startswith(_IMAGE_HEADS) or form == b"WEBP" or is_heif(head)
     elif suffix in OFFICE_SUFFIXES:
         kind, matches = "an office document", head.startswith(_OFFICE_HEADS)
     elif suffix in EPUB_SUFFIXES:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.image import open_picture, picture_item
+from vrag.corpus.formats.image import find_formats, open_picture, picture_item
 from vrag.corpus.formats.text import SEPARATOR, passage_item, passages
 from vrag.errors import CorpusError
-from vrag.geometry import IMAGE_FORMATS
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -101,7 +100,8 @@ class IllustratedText(OpenFile):
     def _picture_item(self, content: PictureContent | str, ordinal: int) -> Item:
         if isinstance(content, str):
             raise CorpusError(content)
-        with content.open() as file, open_picture(file, self._context.options.max_pixels) as image:
+        limit = self._context.options.max_pixels
+        with content.open() as file, open_picture(file, limit, find_formats(file)) as image:
             return picture_item(image, self._source, self._context, ordinal, content.size)
 
 
@@ -125,7 +125,7 @@ def is_small_picture(file: BinaryIO) -> bool:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=IMAGE_FORMATS) as image:
+        with warnings.catch_warnings(action="ignore"), Image.open(file, formats=find_formats(file)) as image:
             return min(image.size) < MIN_SIDE
     except Exception:  # noqa: BLE001 - hostile bytes; the item fails with the reason
         return False

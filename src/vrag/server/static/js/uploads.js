@@ -294,7 +294,7 @@ function stepsOf({ state, done, total, size }) {
 const FAMILIES = [
   ["PDF", ["pdf"]],
   ["Word, slides and sheets", ["doc", "docx", "docm", "odt", "rtf", "ppt", "pptx", "pptm", "odp", "xls", "xlsx", "xlsm", "ods"]],
-  ["pictures", ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"]],
+  ["pictures", ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif"]],
   ["videos", ["mp4", "m4v", "mov", "mkv", "webm", "avi"]],
   ["web pages and text", ["htm", "html", "xhtml", "md", "markdown", "txt", "json", "jsonl", "ndjson"]],
   ["tables as text", ["csv", "tsv"]],
