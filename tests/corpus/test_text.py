@@ -77,6 +77,47 @@ def test_encodings_are_told_apart(encoding: str, text: str) -> None:
     assert decode(text.encode(encoding)).strip() == text.strip()
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Gebühr;45"),
+        ("cp1252", "Länge\n9,5"),
+        ("cp1252", "Straße;Höhe\nAm Öltor;3"),
+        ("cp1252", "Señal,Año\nRío,2024"),
+        ("cp1252", "Prix : 45 € – été"),
+        ("cp1252", "Smørbrød: 45 kr på kajen"),
+        ("cp1250", "Klíč od skříně leží v přístavu."),
+        ("iso8859-2", "Miejsce przy pomoście kosztuje dziś 45 złotych, a jacht płynie dalej."),
+        ("cp1251", "Цена;45"),
+        ("koi8-r", "Причал закрыт до мая."),
+        ("cp866", "Причал закрыт до мая."),
+        ("cp1253", "Η προβλήτα είναι κλειστή."),
+        ("cp1254", "İskele kışın kapalıdır, ücret yoktur."),
+        ("cp1255", "המזח סגור עד חודש מאי"),
+        ("cp1256", "الرصيف مغلق حتى شهر مايو"),
+        ("gb18030", "码头,费用\n东,45"),
+        ("big5", "碼頭在五月之前關閉。"),
+        ("shift_jis", "桟橋は五月まで閉まります。"),
+        ("euc-jp", "桟橋は五月まで閉まります。"),
+        ("euc-kr", "부두는 오월까지 닫힙니다."),
+        ("cp850", "Die Gebühr für das Schließfach: 3 Mark"),
+        ("mac_roman", "Die Gebühr für das Schließfach: 3 Mark"),
+    ],
+)
+def test_a_line_in_an_encoding_of_its_region_is_read(encoding: str, text: str) -> None:
+    assert decode(text.encode(encoding)) == text
+
+
+def test_quotation_marks_of_windows_are_read_in_text_that_looks_like_iso_8859() -> None:
+    text = "Přístav „Východ“ je zavřený. " * 20
+    assert decode(text.encode("cp1250")).strip() == text.strip()
+
+
+def test_a_text_in_two_scripts_keeps_its_encoding() -> None:
+    text = "تعليمات SSL: ملف README.txt مغلق. " * 5
+    assert decode(text.encode("cp1256")).strip() == text.strip()
+
+
 def test_what_an_html_file_declares_is_believed() -> None:
     html = f'<meta charset="big5"><p>{"中文網頁" * 2}'
     assert "中文網頁" in decode(html.encode("big5"))

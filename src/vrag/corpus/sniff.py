@@ -45,6 +45,18 @@ HEIF_BRANDS = frozenset(
     {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
 )
 """Major brands of HEIF files (ISO/IEC 23008-12, annex B and clause 10)."""
+WINDOWS = {"1": "cp1252", "2": "cp1250", "7": "cp1253", "8": "cp1255", "9": "cp1254", "13": "cp1257"}
+"""Part of ISO 8859 → the encoding of Windows with signs, such as quotation marks, where it has none."""
+_NO_ISO_8859 = re.compile(rb"[\x80-\x9f]")
+_OTHER_SCRIPT = "\u0370-\u06ff\ufb00-\ufeff"
+_IMPROBABLE = re.compile(
+    rf"""[A-Za-z][{_OTHER_SCRIPT}] | [{_OTHER_SCRIPT}][A-Za-z] | (?<!\S)[÷¸][^\W\d_]
+    | [^\W\d_][¨¯´¸ˆˇ˘-˝÷¬][^\W\d_]""",
+    re.VERBOSE,
+)
+"""Latin letters beside those of another script, or signs within a word: the wrong encoding."""
+MAX_WESTERN = 0.25
+"""Share of bytes beyond ASCII in a text of a western language."""
 SAMPLE_BYTES = 65_536
 HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
@@ -170,12 +182,25 @@ def _utf16_without_mark(data: bytes) -> str | None:
 
 
 def _guess_encoding(data: bytes) -> str:
-    import charset_normalizer
+    import chardet
 
     if declared := HTML_CHARSET.search(data[:4096]):
         try:
             return codecs.lookup(declared[1].decode("ascii")).name
         except LookupError:
             pass
-    best = charset_normalizer.from_bytes(data[:SAMPLE_BYTES]).best()
-    return best.encoding if best else "cp1252"
+    sample = data[:SAMPLE_BYTES]
+    # Not `prefer_superset`: it takes cp1250 for ISO 8859-2, whose letters are not all in the same places.
+    found = chardet.detect(sample, compat_names=False)["encoding"] or "cp1252"
+    if found.startswith("iso8859-") and _NO_ISO_8859.search(sample):
+        found = WINDOWS.get(found.removeprefix("iso8859-"), found)
+    return "cp1252" if _looks_western(sample, found) else found
+
+
+def _looks_western(sample: bytes, encoding: str) -> bool:
+    """Return whether a text is improbable in an encoding, and not in that of western languages."""
+    beyond_ascii = sum(byte >= 0x80 for byte in sample)
+    if beyond_ascii > MAX_WESTERN * len(sample) or not _IMPROBABLE.search(sample.decode(encoding, "replace")):
+        return False
+    western = sample.decode("cp1252", "replace")
+    return "\ufffd" not in western and not _IMPROBABLE.search(western)
