@@ -1,4 +1,4 @@
-"""Values are read whole: no date, amount or address is cut."""
+"""Values are read whole: no date, amount, power, code, telephone number or address is cut."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ from vrag.reading.spans.whole_values import complete_value
         ("a ticket costs 12 crowns", "12", AnswerKind.MONEY, "12 crowns"),
         ("they keep to six knots there", "six", AnswerKind.NUMBER, "six knots"),
         ("sales of $ 1,874 million", "1,874", AnswerKind.NUMBER, "$ 1,874 million"),
+        ("It burns 3.2 × 10 ⁶ litres", "3.2 × 10", AnswerKind.NUMBER, "3.2 × 10 ⁶"),
+        ("It burns 4.7·10⁻³ litres", "4.7·10", AnswerKind.NUMBER, "4.7·10⁻³"),
+        ("about 10⁴ cells", "10", AnswerKind.NUMBER, "10⁴"),
+        ("The berth is 17-C.", "17", AnswerKind.NUMBER, "17-C"),
+        ("policy HM-552-9071 covers it", "552", AnswerKind.NUMBER, "HM-552-9071"),
+        ("order 55-12-7 is late", "55-12", AnswerKind.NUMBER, "55-12-7"),
+        ("part 77-B-2024 fits", "77", AnswerKind.NUMBER, "77-B-2024"),
+        ("call 0800 5512 at night", "5512", AnswerKind.NUMBER, "0800 5512"),
+        ("call +49 40 123456 at night", "123456", AnswerKind.NUMBER, "+49 40 123456"),
+        ("in Q3-2024 it rose", "2024", AnswerKind.YEAR, "2024"),
+        ("from 2019-2021 it rose", "2019", AnswerKind.NUMBER, "2019"),
+        ("a 17-year-old boat", "17", AnswerKind.NUMBER, "17"),
+        ("5 m² of sail", "5", AnswerKind.NUMBER, "5"),
+        ("pages 5-7 show it", "5", AnswerKind.NUMBER, "5"),
+        ("at 08:00 12 boats sail", "12", AnswerKind.NUMBER, "12"),
         ("12 ships sail", "12", AnswerKind.NUMBER, "12"),
         ("Ada Holm, 1962", "Ada Holm", AnswerKind.PERSON, "Ada Holm"),
     ],

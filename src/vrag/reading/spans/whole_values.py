@@ -1,4 +1,4 @@
-"""Values that are read whole: dates, amounts, addresses."""
+"""Values that are read whole: dates, amounts, powers, codes, telephone numbers, addresses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.spans.span_types import MONTHS
+from vrag.reading.views.raised_marks import SUPERSCRIPTS
 
 _REACH = 60
 """Characters before and after a span that may belong to its value."""
@@ -22,6 +23,22 @@ _DATE = re.compile(
     | \b\d{{4}}-\d\d-\d\d\b | \b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_POWER = re.compile(
+    rf"""(?:\d[\d.,]*\s?[×x·∙⋅*]\s?)?(?<![\d.,])10\s?[{SUPERSCRIPTS}]+
+    | (?<![\w.,])\d+[{SUPERSCRIPTS}]+ (?!\w)""",
+    re.VERBOSE,
+)
+"""A power, with or without a factor: 3.2 × 10 ⁶."""
+_CODE_GROUP = r"(?:[A-Z]{1,5}|[A-Z]{0,3}\d[A-Z\d]*)"
+_CODE = re.compile(
+    rf"(?<![\w/-]) (?=[\w/.-]*\d) {_CODE_GROUP} (?:[-/.]{_CODE_GROUP})+ (?![\w-]|[/.]\w)",
+    re.VERBOSE | re.ASCII,
+)
+"""Groups of capitals and figures, as in numbers of policies, berths and parts: HM-552-9071, 17-C."""
+_PHONE = re.compile(
+    r"(?<![\w.,:+-])(?:\+\d{1,3}|\(?0\d{1,5}\)?)(?:[ /.-]{1,2}\d{2,})+(?![\w]|[.,:]\d)", re.ASCII
+)
+"""A telephone number: groups of figures behind a plus sign or a zero."""
 _SCALE = r"(?:thousand|million|billion|trillion|千|万|百万|亿|億)"
 _UNIT = rf"""(?:{_SCALE}\s?)?(?:%|％|per\ cent|percent|€|£|¥|dollars?|euros?|pounds?|cents?|yen|[美日欧]?元|円
     |°\ ?[CF]|km/h|mph|knots?|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|kg|kilograms?|tons?|tonnes?
@@ -58,7 +75,9 @@ def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[i
     ...  for cut, kind in (("2027", AnswerKind.DATE), ("2027", AnswerKind.YEAR), ("12", AnswerKind.MONEY))]
     ['3 May 2027', '2027', '12 crowns']
     """
-    patterns = [_ADDRESS, _QUANTITY]
+    patterns = [_ADDRESS, _POWER, _QUANTITY]
+    if kind is not AnswerKind.YEAR:
+        patterns[2:2] = [_PHONE, _CODE]
     if kind is AnswerKind.DATE:
         patterns.insert(0, _DATE)
     if kind is AnswerKind.MONEY:
@@ -67,6 +86,17 @@ def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[i
     for pattern in patterns:
         for match in pattern.finditer(text, begin, end + _REACH):
             first, last = match.span()
+            if pattern is _CODE and not _is_code(match[0]):
+                continue
             if first <= start and end <= last and last - first > end - start:
                 return first, last
     return start, end
+
+
+def _is_code(text: str) -> bool:
+    """Return whether groups are a code: with letters, or three groups of figures and more.
+
+    Two groups of figures are a range, a day or a fraction; behind points, figures are a number.
+    """
+    has_letters = any(letter.isalpha() for letter in text)
+    return has_letters or len(re.split("[-/]", text)) > 2
