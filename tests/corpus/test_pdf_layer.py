@@ -104,6 +104,8 @@ class TestRaisedMarks:
             (("at 20", "^o", "C"), "at 20°C"),
             (("Price $19", "^99", " each"), "Price $19.99 each"),
             (("Preis 12,", "^95", " Euro"), "Preis 12,95 Euro"),
+            (("A loaf is EUR 3", "^49", " here"), "A loaf is EUR 3.49 here"),
+            (("Herring 12", "^05", " EUR"), "Herring 12.05 EUR"),
             (("Monsieur et M", "^me", " Dupont"), "Monsieur et Mme Dupont"),
         ],
     )

@@ -16,6 +16,7 @@ from vrag.corpus.formats.pdf_text.raised_words import (
     mark_short_words,
     may_have_raised,
     split_raised,
+    write_cents,
 )
 from vrag.corpus.formats.pdf_text.right_to_left import ARABIC, LEADING_SIGN, SCRIPT_CHANGE, order_letters
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
@@ -54,6 +55,7 @@ def read_layer(page: PdfiumPage) -> PlacedText:
         characters = unfold_characters(layer.characters())
         words = leave_out_doubles(layer, list(_list_words(layer, characters, frame)))
         mark_short_words(layer, words)
+        write_cents(words)
         words = join_spaced_letters(words)
     if any((word.turn + frame.turn) % 4 for word in words):
         words = _in_reading_order(words, frame.turn)

@@ -6,6 +6,7 @@ A letter or figure is raised if it is smaller than those beside it and its foot 
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
@@ -57,6 +58,8 @@ _NUMBER = re.compile(r"\d[)%]?$")
 _PRICE = re.compile(r"[$€£¥]\d{1,3}[.,]?$|(?<![.,\d])\d{1,3},$")
 _CENTS = re.compile(r"00|[5-9]\d")
 """Few documents have so many notes."""
+_RAISED_CENTS, _EUROS = re.compile("[⁰¹²³⁴-⁹]{2}"), re.compile(r"\d{1,3}")
+_CURRENCY = re.compile(r"EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CAD|AUD|Euros?|euros?|Fr\.?|kr\.?|zł|[$€£¥]")
 _ISOTOPE = re.compile(r"(?:C|Cs|H|K|N|Pu|Ra|Sr|Tc|Th|U|Xe)\b")
 
 
@@ -294,6 +297,20 @@ def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
                 words[at] = _raise_behind(before, word, after.text if after and is_close else "")
         elif after is not None and _stands_at(word, after, NOTE_SPACE) and _is_above(layer, word, after):
             words[at] = _raise_before(word, after)
+
+
+def write_cents(words: list[LayerWord]) -> None:
+    """Write the raised cents of a price as a part of it, in a list of words: EUR 12.05.
+
+    Its currency is a word of its own, before or behind it.
+    """
+    for at in range(1, len(words)):
+        amount, cents = words[at - 1], words[at]
+        if cents.base is None or not _RAISED_CENTS.fullmatch(cents.text) or not _EUROS.fullmatch(amount.text):
+            continue
+        if any(_CURRENCY.fullmatch(word.text) for word in (*words[at - 2 : at - 1], *words[at + 1 : at + 2])):
+            text = f".{unicodedata.normalize('NFKC', cents.text)}"
+            words[at] = replace(cents, text=text, base=None, glue="")
 
 
 def _is_nearer(before: LayerWord, word: LayerWord, after: LayerWord | None) -> bool:
