@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -16,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.folding import fold
 from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
@@ -100,12 +100,12 @@ _DIGIT = re.compile(r"\d")
 
 
 def fold_answer(text: str) -> str:
-    """Return an answer without differences of case, width, spaces and final stops.
+    """Return an answer without differences of letters that are folded, spaces and final stops.
 
     >>> fold_answer("Six  Knots.")
     'six knots'
     """
-    folded = _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+    folded = _SPACE.sub(" ", fold(text)).strip()
     return folded.rstrip(".。")
 
 

@@ -1,6 +1,6 @@
 """The text of a page: its words as terms that can be compared, and its lines and blocks.
 
-Case, width, inflection and script of a term are folded away. Words of scripts with spaces become light stems;
+Letters are folded and inflection is left out of a term. Words of scripts with spaces become light stems;
 runs of Chinese, Japanese and Korean characters become overlapping pairs, which need no dictionary. Morphology
 only: no synonyms.
 
@@ -13,23 +13,30 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold, fold_case
 from vrag.geometry import Box
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.views.turned_text import list_angles, turn_upright
 from vrag.types import Item, TextTable
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
+_TOKEN = re.compile(
+    rf"""(?P<skip>(?<=\w)['’]s\b) | (?P<run>[{CJK}]+) | \d+(?:[.,{DIGIT_SEPARATORS}]\d+)+
+    | (?:\b[A-Z]\.){{2,}} | [^\W_{CJK}]+(?:[{MARKS}{INVISIBLE}]+[^\W_{CJK}]+)*[{MARKS}]*""",
+    re.VERBOSE,
+)
+_CHARACTER = re.compile("[\uff66-\uff9d][\uff9e\uff9f]|.", re.DOTALL)
+"""A character of Chinese, Japanese or Korean; a narrow letter with its mark is one."""
 _ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
 _NUMBER = re.compile(r"\d[\d.]*")
 _VOWEL = re.compile(r"[aeiouy]")
@@ -68,11 +75,18 @@ def tokens(text: str) -> list[Token]:
         start, end = match.span()
         if match["skip"]:
             continue
-        if is_cjk(text[start]) and end - start > 1:
-            terms += (Token(text[at : at + 2], at, at + 2) for at in range(start, end - 1))
+        if match["run"] and end - start > 1:
+            terms += _pair_characters(text, start, end)
         else:
             terms.append(Token(stem(match.group()), start, end))
     return terms
+
+
+def _pair_characters(text: str, start: int, end: int) -> Iterator[Token]:
+    """Yield the pairs of neighbours in a run of Chinese, Japanese or Korean, or its only character."""
+    spans = [match.span() for match in _CHARACTER.finditer(text, start, end)]
+    for (first, _), (_, last) in pairwise(spans) if len(spans) > 1 else [(spans[0], spans[0])]:
+        yield Token(fold(text[first:last]), first, last)
 
 
 def is_cjk(text: str) -> bool:
@@ -87,12 +101,14 @@ def is_number(term: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Return the word without case, thousands separators and the commonest English endings.
+    """Return the folded word without thousands separators and the commonest English endings.
 
     >>> [stem(word) for word in ("Companies", "cited", "running", "1,383", "21st", "loss")]
     ['company', 'cit', 'run', '1383', '21', 'loss']
     """
-    folded = unicodedata.normalize("NFKC", word).casefold().rstrip(".")
+    folded = fold(word).rstrip(".")
+    if folded in STOP_WORDS and not word.isascii():  # no English word, as Vietnamese "đo"
+        return fold_case(word)
     if folded[:1].isdigit():
         return _ORDINAL.sub(r"\1", folded.replace(",", ""))
     word = folded.replace(".", "")
