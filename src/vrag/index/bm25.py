@@ -2,9 +2,10 @@
 
 Letters are compared as `vrag.folding` says, without case, accents and points, which people leave out.
 English plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
-whole. Scripts that do not put spaces between words, and Korean, whose words carry particles, become
-single characters and pairs of neighbours, which for Chinese is as good as segmentation into words
-(Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese information retrieval").
+whole, as they are written: no value is compared here. Scripts that do not put spaces between words, and
+Korean, whose words carry particles, become single characters and pairs of neighbours, which for Chinese is as
+good as segmentation into words (Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese
+information retrieval").
 
 Scoring is our own and not that of bm25s, which stores weights: here several collections share the statistics
 of a query, so that weights are only known when it is asked. Tests compare the scores with those of bm25s.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.folding import fold
+from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
@@ -89,7 +90,7 @@ ANSWER_FEATURES: tuple[str, ...] = (
     *("percent_read", "percent_in_head", "percent_missing"),
 )
 """Names of the columns."""
-_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(rf"(?P<minus>[-−])?(?P<digits>{DIGITS})")
 _AMOUNTS = frozenset({SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT})
 _LARGEST = 8.0
 """Bound of log odds."""
@@ -115,9 +116,10 @@ def answer_key(text: str) -> str:
     >>> answer_key("1,150 t") == answer_key("1150"), answer_key("3 May 2027")
     (True, '3 may 2027')
     """
-    numbers: list[str] = _NUMBER.findall(text)
-    if len(numbers) == 1 and type_of_span(text) in _AMOUNTS:
-        return numbers[0].replace(",", "").rstrip(".")
+    numbers = list(_NUMBER.finditer(text))
+    numeral = parse_digits(numbers[0]["digits"]) if len(numbers) == 1 else None
+    if numeral and type_of_span(text) in _AMOUNTS:
+        return ("-" if numbers[0]["minus"] else "") + numeral.digits
     return fold_answer(text)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
+from vrag.numerals import parse_digits
 from vrag.reading.text_layout import CJK, STOP_WORDS, stem
 
 _RAISED = "⁰¹²³⁴-⁹"
@@ -23,10 +24,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
-_GROUPED = re.compile(r"(\d{1,3}(?:,\d{3})+)(\.\d+)?|(\d{1,3}(?:['’]\d{3})+)([.,]\d+)?")
-_GROUPED_BY_STOPS = re.compile(r"(\d{1,3}(?:\.\d{3})+)(?:,(\d+))?")
 _FOOTNOTE_IN_GROUPS = re.compile(r"(\d{1,3}(?:,\d{3})*,\d{3})\d")
-_DECIMAL_COMMA = re.compile(r"(\d+),(\d{1,2}|\d{4,})")
 _FOOTNOTE_BEHIND_WORD = re.compile(r"([^\W\d_]{3,})\d{1,2}")
 _POWERS = tuple("⁰²³⁴⁵⁶⁷⁸⁹")
 """Raised digits that behind a number of two digits may be a power of ten rather than a footnote."""
@@ -121,16 +119,7 @@ def _fold_number(number: str) -> tuple[str, ...]:
     [('1234.5',), ('84.210', '84210'), ('3.5',), ('84,2101', '84210'), ('1234567.8',)]
     """
     plain = fold(number)
-    if grouped := _GROUPED.fullmatch(plain):
-        whole, part = (grouped[1], grouped[2]) if grouped[1] else (grouped[3], grouped[4])
-        return (re.sub(r"[,'’]", "", whole) + (part or "").replace(",", "."),)
-    if grouped := _GROUPED_BY_STOPS.fullmatch(plain):
-        value = grouped[1].replace(".", "") + (f".{grouped[2]}" if grouped[2] else "")
-        return (
-            (value,) if grouped[2] or grouped[1].count(".") > 1 else (plain, value)[: 1 + (plain[0] != "0")]
-        )
     if footnote := _FOOTNOTE_IN_GROUPS.fullmatch(plain):
         return plain, footnote[1].replace(",", "")
-    if decimal := _DECIMAL_COMMA.fullmatch(plain):
-        return (f"{decimal[1]}.{decimal[2]}",)
-    return (plain,)
+    numeral = parse_digits(plain)
+    return (numeral.digits, *filter(None, [numeral.grouped])) if numeral else (plain,)
