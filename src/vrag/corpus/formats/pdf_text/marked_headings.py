@@ -7,7 +7,6 @@ from bisect import bisect_left
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
-from vrag.folding import fold_with_places
 from vrag.types import MarkedHeading
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ _NUMBER = re.compile(
 def locate_headings(text: str, titles: Iterable[tuple[str, int]]) -> tuple[MarkedHeading, ...]:
     """Find titles in the text of their page; those that are not whole lines of it are left out.
 
-    White space and signs do not count, letters are folded, a title may run over several lines, and a number
-    may stand before it. Titles are sought in order; one that stands twice is the first one that is free.
+    White space, signs and case do not count, a title may run over several lines, and a number may stand
+    before it. Titles are sought in order; one that stands twice is the first one that is free.
 
     Args:
         text: Text of the page.
@@ -53,15 +52,15 @@ class _PageLines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        folds = [(match.start(), *fold_with_places(match[0])) for match in _LETTERS.finditer(text)]
-        self._places = [start + place for start, _, places in folds for place in places]
-        self._letters = "".join(letters for _, letters, _ in folds)
+        runs = list(_LETTERS.finditer(text))
+        self._places = [place for run in runs for place in range(run.start(), run.end())]
+        self._letters = "".join(_fold(text[place]) for place in self._places)
         lengths = [len(line) + 1 for line in text.split("\n")]
         self._starts: Sequence[int] = [0, *accumulate(lengths)]
 
     def find(self, title: str, after: int) -> tuple[int, int] | None:
         """Return the range of the lines that are a title, from a place in the text on; None if none are."""
-        letters = "".join(fold_with_places(run)[0] for run in _LETTERS.findall(title))
+        letters = "".join(_fold(letter) for run in _LETTERS.findall(title) for letter in run)
         if not 0 < len(letters) <= MAX_TITLE_LETTERS:
             return None
         at = bisect_left(self._places, after) - 1
@@ -87,3 +86,9 @@ class _PageLines:
             return None
         line = self._text[first:last]
         return first + len(line) - len(line.lstrip()), first + len(line.rstrip())
+
+
+def _fold(letter: str) -> str:
+    """Return a letter without case, one for one."""
+    folded = letter.casefold()
+    return folded if len(folded) == 1 else letter
