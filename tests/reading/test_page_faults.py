@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextvars import copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -66,7 +67,7 @@ def test_a_finder_that_fails_is_told_and_the_reader_goes_on(
     before = FAULT_COUNTS[part]
 
     with collect_page_faults() as faults:
-        read(QUESTION, [ReadPage(GOOD)], cache=TableCache())
+        read(QUESTION, [ReadPage(replace(GOOD, id=finder))], cache=TableCache())  # not read before
 
     assert list(faults) == [f"ferries.pdf, page 1: its {part} could not be read."]
     assert FAULT_COUNTS[part] > before

@@ -18,7 +18,8 @@ from vrag.reading.evidence_region import (
 )
 from vrag.reading.line_scoring import locate
 from vrag.reading.questions.query_analysis import parse
-from vrag.reading.text_layout import Rect, layout
+from vrag.reading.text_layout import layout
+from vrag.reading.views.text_lines import Rect
 from vrag.testing import page, passage
 from vrag.types import Item, ItemKind, Word
 

@@ -1,12 +1,11 @@
 """The terms of texts, and BM25 scores over inverted lists of them.
 
-Letters are compared in Unicode's compatibility form, without case and without accents and the points of
-Hebrew and Arabic, which people leave out; letters that keyboards of several languages write differently are
-one (Arabic and Persian kaf and yeh, ł and l), and what is not seen, such as soft hyphens, divides no word.
+Letters are compared as `vrag.folding` says, without case, accents and points, which people leave out.
 English plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
-whole. Scripts that do not put spaces between words, and Korean, whose words carry particles, become
-single characters and pairs of neighbours, which for Chinese is as good as segmentation into words
-(Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese information retrieval").
+whole, as they are written: no value is compared here. Scripts that do not put spaces between words, and
+Korean, whose words carry particles, become single characters and pairs of neighbours, which for Chinese is as
+good as segmentation into words (Nie, Gao, Zhang and Zhou 2000, "On the use of words and n-grams for Chinese
+information retrieval").
 
 Scoring is our own and not that of bm25s, which stores weights: here several collections share the statistics
 of a query, so that weights are only known when it is asked. Tests compare the scores with those of bm25s.
@@ -15,11 +14,12 @@ of a query, so that weights are only known when it is asked. Tests compare the s
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from vrag.folding import MARKS, fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,31 +42,11 @@ _UNSPACED = (
     "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # kana, bopomofo
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
-_MARKS = "\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963\u0981-\u0dff"
-"""Vowel signs and other marks that belong to the letter before; of Indic scripts the whole blocks."""
-
 _TERM = re.compile(
     rf"(?P<run>[{_UNSPACED}]+(?:\s+[{_UNSPACED}]+)*)"
     rf"|(?P<number>\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+(?:[.,]\d+)*)"
-    rf"|(?:[^\W\d_{_UNSPACED}]+[{_MARKS}]*)+"
+    rf"|(?:[^\W\d_{_UNSPACED}]+[{MARKS}]*)+"
 )
-_POINTS = (
-    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # of Hebrew
-    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed"  # of Arabic, and tatweel
-)
-_UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
-_DROPPED = re.compile(f"[\u0300-\u036f{_POINTS}{_UNSEEN}]+")
-"""Accents, points and unseen characters, in which the words of a text and those of a query may differ."""
-_LETTERS = str.maketrans(
-    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
-    | dict.fromkeys("ىیېے", "ي")
-    | dict.fromkeys("کڪ", "ك")
-    | dict.fromkeys("ةہھەۀ", "ه")
-    | {"ٱ": "ا", "٬": ",", "٫": "."}
-    | {chr(zero + digit): str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50) for digit in range(10)}
-)
-"""Letters and digits that are typed as others, in compatibility form."""
-_IRREGULAR = re.compile(f"[{''.join(map(chr, _LETTERS))}]")
 _APART = re.compile("(?<=\\d)(?=[²³¹⁰⁴-⁹¼-¾⅐-⅞])")
 """Where a raised figure, the mark of a note or an exponent, or a fraction follows on a number."""
 
@@ -83,7 +63,7 @@ def terms(text: str) -> list[str]:
     >>> terms("营业收入")
     ['营', '营业', '业', '业收', '收', '收入', '入']
     """
-    folded = text.lower() if text.isascii() else _fold(text)
+    folded = fold(text if text.isascii() else _APART.sub(" ", text))
     result: list[str] = []
     for match in _TERM.finditer(folded):
         if match["run"] is not None:
@@ -96,13 +76,6 @@ def terms(text: str) -> list[str]:
         else:
             result.append(_singular(match[0]))
     return result
-
-
-def _fold(text: str) -> str:
-    """Return a text in compatibility form, without case, accents and points."""
-    bare = _DROPPED.sub("", unicodedata.normalize("NFKD", _APART.sub(" ", text).casefold()))
-    folded = unicodedata.normalize("NFC", bare).casefold()
-    return folded.translate(_LETTERS) if _IRREGULAR.search(folded) else folded
 
 
 def is_word(term: str) -> bool:

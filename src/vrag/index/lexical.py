@@ -36,7 +36,7 @@ PHRASE = 0.2
 DOCUMENT = 1.0
 """Weight of the document; quality is stable from 0.5 to 2."""
 
-FORMAT = 4
+FORMAT = 5
 """Version of what `save` writes and of the tokenizer: part of the name of a cache."""
 _UNKNOWN = 2**64 - 1
 """The key of terms that occur nowhere: terms are numbered from 0, in less than 32 bits."""

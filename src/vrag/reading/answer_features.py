@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -16,6 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.folding import fold
+from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
@@ -25,7 +26,8 @@ from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
-from vrag.reading.text_layout import Rect, is_number, tokens
+from vrag.reading.text_layout import is_number, tokens
+from vrag.reading.views.text_lines import Rect
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -89,7 +91,7 @@ ANSWER_FEATURES: tuple[str, ...] = (
     *("percent_read", "percent_in_head", "percent_missing"),
 )
 """Names of the columns."""
-_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
+_NUMBER = re.compile(rf"(?P<minus>[-−])?(?P<digits>{DIGITS})")
 _AMOUNTS = frozenset({SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT})
 _LARGEST = 8.0
 """Bound of log odds."""
@@ -100,12 +102,12 @@ _DIGIT = re.compile(r"\d")
 
 
 def fold_answer(text: str) -> str:
-    """Return an answer without differences of case, width, spaces and final stops.
+    """Return an answer without differences of letters that are folded, spaces and final stops.
 
     >>> fold_answer("Six  Knots.")
     'six knots'
     """
-    folded = _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+    folded = _SPACE.sub(" ", fold(text)).strip()
     return folded.rstrip(".。")
 
 
@@ -115,9 +117,10 @@ def answer_key(text: str) -> str:
     >>> answer_key("1,150 t") == answer_key("1150"), answer_key("3 May 2027")
     (True, '3 may 2027')
     """
-    numbers: list[str] = _NUMBER.findall(text)
-    if len(numbers) == 1 and type_of_span(text) in _AMOUNTS:
-        return numbers[0].replace(",", "").rstrip(".")
+    numbers = list(_NUMBER.finditer(text))
+    numeral = parse_digits(numbers[0]["digits"]) if len(numbers) == 1 else None
+    if numeral and type_of_span(text) in _AMOUNTS:
+        return ("-" if numbers[0]["minus"] else "") + numeral.digits
     return fold_answer(text)
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from vrag.errors import OutOfScopeError, SearchError
+from vrag.folding import fold, fold_with_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -306,7 +307,7 @@ def excerpt(text: str, query: str, limit: int, before: int) -> str:
     >>> excerpt("one two three four", "three", 5, 0)
     '…three…'
     """
-    low = text.casefold()
-    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
-    start = max(0, min(places) - before) if places else 0
+    folded, places = fold_with_places(text)
+    found = [folded.find(word) for word in fold(query).split() if len(word) > 2]
+    start = max(0, min((places[at] for at in found if at >= 0), default=0) - before)
     return ("…" if start else "") + text[start : start + limit] + ("…" if start + limit < len(text) else "")

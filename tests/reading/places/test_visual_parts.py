@@ -15,7 +15,8 @@ from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_qu
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.reader import find_answer
-from vrag.reading.text_layout import Rect, layout
+from vrag.reading.text_layout import layout
+from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
 PROSE = "The harbour office counts every passenger of all lines in every month"

@@ -15,7 +15,7 @@ from vrag.reading.labelled_values import find_labelled_values
 from vrag.reading.places.page_words import read_words as read_page_words
 from vrag.reading.reader import TableCache, read
 from vrag.reading.tables.finder import find_tables
-from vrag.reading.text_layout import layout, list_segments
+from vrag.reading.text_layout import layout
 from vrag.reading.views.turned_text import UprightView, list_views, turn_upright
 from vrag.types import Item, ItemFacts, TurnedText
 
@@ -97,7 +97,7 @@ def test_lines_and_blocks_are_those_of_the_upright_page(angle: int) -> None:
         (line.start, line.end) for line in upright.lines
     ]
     assert sorted(map(sorted, found.blocks)) == sorted(map(sorted, upright.blocks))
-    assert list_segments(found) == list_segments(upright)
+    assert found.segments == upright.segments
     for line, straight in zip(found.lines, upright.lines, strict=True):
         assert tuple(line.rect) == pytest.approx(turn_upright(straight.rect, 360 - angle))
 

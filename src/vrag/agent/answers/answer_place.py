@@ -23,7 +23,8 @@ from vrag.reading.evidence_region import end_between_words
 from vrag.reading.places.cell_ranges import name_cells
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
 from vrag.reading.reader import THRESHOLD, find_answer
-from vrag.reading.text_layout import Rect, layout
+from vrag.reading.text_layout import layout
+from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
 MAX_PAGES = 5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,6 +15,7 @@ from typing import Any
 
 from vrag.agent.replies.tool_arguments import MAX_NODE_CHARS, node_id
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
+from vrag.folding import fold_case
 
 ROOT = "root"
 """Id of the node that every graph begins with."""
@@ -295,5 +295,5 @@ def _words(query: str) -> frozenset[str]:
     Case, punctuation, order and repetition do not count; any other word does. This refuses what is surely
     the same and nothing else: "fare 2022" and "fare 2023" differ, and so do "fares" and "the fares".
     """
-    plain = unicodedata.normalize("NFKC", query).casefold()
+    plain = fold_case(query)
     return frozenset(re.findall(r"\w+", plain)) or frozenset(plain.split())

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TypeVar, cast
 
 from vrag.agent.replies.json_repairs import read_damaged_json
+from vrag.folding import fold_case
 
 T = TypeVar("T")
 
@@ -197,7 +198,7 @@ def node_key(name: str) -> str:
     >>> node_key("Ferry fares (2023)?") == node_key("ferry_fares-2023")
     True
     """
-    plain = unicodedata.normalize("NFKC", name).casefold()
+    plain = fold_case(name)
     return " ".join(re.findall(r"[^\W_]+", plain)) or plain
 
 

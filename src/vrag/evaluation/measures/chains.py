@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from vrag.cases import UNANSWERABLE
 from vrag.cases.rows import literal_list
 from vrag.errors import CaseError
 from vrag.evaluation.relevance import Gold, is_text
+from vrag.folding import fold_case
 from vrag.geometry import Box
 from vrag.metrics import region_iou
 from vrag.reading.answer import ReadPage
@@ -252,7 +252,7 @@ class AnswerWords:
         >>> AnswerWords.of("48,200 km (in 2024)").words
         ('48200', 'km', 'in', '2024')
         """
-        plain = unicodedata.normalize("NFKC", _THOUSANDS.sub("", text)).casefold()
+        plain = fold_case(_THOUSANDS.sub("", text))
         return cls(tuple(_WORD.findall(plain)))
 
     def say(self, answer: str) -> bool:

@@ -16,7 +16,8 @@ from vrag.reading.line_scoring import locate
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.reader import TABLES
-from vrag.reading.text_layout import Rect, around, layout
+from vrag.reading.text_layout import layout
+from vrag.reading.views.text_lines import Rect, around
 
 MAX_ANSWER_CHARS = 1000
 """Characters of an answer whose words tell the part of a page that it rests on."""

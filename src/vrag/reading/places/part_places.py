@@ -22,7 +22,7 @@ from vrag.reading.line_scoring import nearness
 from vrag.reading.places.page_words import PageWords, read_words
 from vrag.reading.places.phrases import SHORT_NUMBER, Occurrence, find_phrase, is_misread, read_phrase
 from vrag.reading.places.word_forms import WordForm, list_forms, root
-from vrag.reading.text_layout import Rect, around
+from vrag.reading.views.text_lines import Rect, around
 
 SUPPORTED = 0.5
 """The score from which a part has a place: see docs/evidence.md for what it is right in."""

@@ -1,36 +1,30 @@
 """The words of a text in a form in which those of an answer and those of a page can be compared.
 
-What differs between two copies of the same text is folded away: case, accents, width, ligatures, soft
-hyphens, the mark of a footnote behind a word or number, and the separators of thousands. Digits are never
+What differs between two copies of the same text is left out: letters are folded, the mark of a footnote
+behind a word or number and the separators of thousands do not count. Digits are never
 guessed: two numbers are the same only if they are written for the same value.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
+from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
+from vrag.numerals import parse_digits
 from vrag.reading.text_layout import CJK, STOP_WORDS, stem
 
-_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
-"""Soft hyphens, and spaces and joiners without width: they may stand within a word."""
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff"
 _RAISED = "⁰¹²³⁴-⁹"
 _LETTER = rf"[^\W_{_RAISED}{CJK}]"
 _TOKEN = re.compile(
-    rf"""(?P<number>\d+(?:[.,'’]\d+)*)(?P<unit>{_LETTER}+)?
-    | (?P<word>{_LETTER}(?:{_LETTER}|[{_INVISIBLE}{_MARKS}]|['’](?={_LETTER}))*)
+    rf"""(?P<number>\d+(?:[.,'’{DIGIT_SEPARATORS}]\d+)*)(?P<unit>{_LETTER}+)?
+    | (?P<word>{_LETTER}(?:{_LETTER}|[{INVISIBLE}{MARKS}]|['’](?={_LETTER}))*)
     | (?P<character>[{CJK}])""",
     re.VERBOSE,
 )
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
-_DROPPED = re.compile(f"[{_INVISIBLE}]")
-_GROUPED = re.compile(r"(\d{1,3}(?:,\d{3})+)(\.\d+)?|(\d{1,3}(?:['’]\d{3})+)([.,]\d+)?")
-_GROUPED_BY_STOPS = re.compile(r"(\d{1,3}(?:\.\d{3})+)(?:,(\d+))?")
 _FOOTNOTE_IN_GROUPS = re.compile(r"(\d{1,3}(?:,\d{3})*,\d{3})\d")
-_DECIMAL_COMMA = re.compile(r"(\d+),(\d{1,2}|\d{4,})")
 _FOOTNOTE_BEHIND_WORD = re.compile(r"([^\W\d_]{3,})\d{1,2}")
 _POWERS = tuple("⁰²³⁴⁵⁶⁷⁸⁹")
 """Raised digits that behind a number of two digits may be a power of ten rather than a footnote."""
@@ -111,8 +105,7 @@ def _has_minus(text: str, start: int) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _fold_word(word: str) -> tuple[str, ...]:
-    folded = unicodedata.normalize("NFKD", _DROPPED.sub("", word)).casefold()
-    plain = "".join(letter for letter in folded if not "\u0300" <= letter <= "\u036f").replace("’", "'")
+    plain = fold(word).replace("’", "'")
     plain = plain.removesuffix("'s") or plain
     footnote = _FOOTNOTE_BEHIND_WORD.fullmatch(plain)
     return (plain, footnote[1]) if footnote else (plain,)
@@ -125,17 +118,8 @@ def _fold_number(number: str) -> tuple[str, ...]:
     >>> [_fold_number(number) for number in ("1,234.5", "84.210", "3,5", "84,2101", "1.234.567,8")]
     [('1234.5',), ('84.210', '84210'), ('3.5',), ('84,2101', '84210'), ('1234567.8',)]
     """
-    plain = unicodedata.normalize("NFKC", number)
-    if grouped := _GROUPED.fullmatch(plain):
-        whole, part = (grouped[1], grouped[2]) if grouped[1] else (grouped[3], grouped[4])
-        return (re.sub(r"[,'’]", "", whole) + (part or "").replace(",", "."),)
-    if grouped := _GROUPED_BY_STOPS.fullmatch(plain):
-        value = grouped[1].replace(".", "") + (f".{grouped[2]}" if grouped[2] else "")
-        return (
-            (value,) if grouped[2] or grouped[1].count(".") > 1 else (plain, value)[: 1 + (plain[0] != "0")]
-        )
+    plain = fold(number)
     if footnote := _FOOTNOTE_IN_GROUPS.fullmatch(plain):
         return plain, footnote[1].replace(",", "")
-    if decimal := _DECIMAL_COMMA.fullmatch(plain):
-        return (f"{decimal[1]}.{decimal[2]}",)
-    return (plain,)
+    numeral = parse_digits(plain)
+    return (numeral.digits, *filter(None, [numeral.grouped])) if numeral else (plain,)

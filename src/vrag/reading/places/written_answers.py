@@ -13,7 +13,7 @@ from vrag.reading.evidence_region import MOST
 from vrag.reading.places.page_words import PageWords
 from vrag.reading.places.part_places import find_best_occurrence, score_occurrences
 from vrag.reading.places.phrases import Occurrence, find_phrase
-from vrag.reading.text_layout import Rect, around
+from vrag.reading.views.text_lines import Rect, around
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the lines around an answer."""

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
+from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.table_answers.values import find_day
 
@@ -29,7 +30,7 @@ _LIST = re.compile(
 )
 _DATE = re.compile(r"\b(?:Y{4}[-/.]M{2}(?:[-/.]D{2})?|[DM]{2}[-/.][DM]{2}[-/.]Y{4})\b", re.IGNORECASE)
 _SCALE_WORD = re.compile(r"\b(thousand|million|billion)s?\b", re.IGNORECASE)
-_NUMBER = re.compile(r"[-−(]?\s?\d[\d,\u00a0\u202f]*(?:\.\d+)?")
+_NUMBER = re.compile(rf"(?P<sign>[-−(]?)\s?(?P<digits>{DIGITS})")
 _SEPARATOR = re.compile(r"\s*(?:,\s(?:and|or)\s|,\s|;\s|、|，|\s(?:and|or|&)\s|和)\s*")
 _AMOUNTS = frozenset(
     {SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT, SpanType.DURATION, SpanType.YEAR}
@@ -113,19 +114,19 @@ def _write_date(text: str, pattern: str) -> str:
 
 def _write_number(text: str, form: AnswerForm, number: float | None, scale: str) -> str:
     """Write an amount; a text with words around it stays as it is."""
-    found = _NUMBER.findall(text)
-    if len(found) != 1 or type_of_span(text.strip("()+-−~ ")) not in _AMOUNTS:
+    found = list(_NUMBER.finditer(text))
+    numeral = parse_digits(found[0]["digits"]) if len(found) == 1 else None
+    if numeral is None or type_of_span(text.strip("()+-−~ ")) not in _AMOUNTS:
         return text
     if named := _SCALE_WORD.search(text):
         scale = named[1].casefold()
-    digits = re.sub(r"[^\d.]", "", found[0])
-    value = abs(number) if number is not None else float(digits)
+    value = abs(number) if number is not None else float(numeral.digits)
     places = form.decimals
     if form.scale and scale in _POWERS and scale != form.scale:
         value *= 10.0 ** (_POWERS[scale] - _POWERS[form.scale])
     elif places is None:
-        places = len(digits.partition(".")[2])
-    sign = "-" if found[0][0] in "-−(" else ""
+        places = numeral.decimals
+    sign = "-" if found[0]["sign"] else ""
     written = f"{value:.{places}f}" if places is not None else f"{value:g}"
     percent = "%" if "%" in text and not form.plain else ""
     return f"{sign}{written}{percent}"

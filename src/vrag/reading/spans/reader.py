@@ -38,6 +38,8 @@ MAX_SAMPLE = 5000
 """Characters that tell the language of a text."""
 MAX_TEXT = 400_000
 """Characters of a text that are read."""
+PAGES = 128
+"""Pages whose tokens are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,11 @@ def load_span_model() -> SpanModel:
     return SpanModel.load()
 
 
+@lru_cache(maxsize=PAGES)
+def _tokenize_page(text: str, segments: tuple[tuple[int, int], ...]) -> TokenizedText:
+    return tokenize(text, segments)
+
+
 @np.errstate(invalid="ignore")  # some builds of OpenBLAS warn of values in unused parts of their registers
 def span_candidates(
     question: str,
@@ -156,7 +163,7 @@ def span_candidates(
 
     `segments` are ranges of the text (lines of a list, paragraphs, captions) that no answer crosses.
     """
-    tokens = tokenize(text[:MAX_TEXT], segments)
+    tokens = _tokenize_page(text[:MAX_TEXT], tuple(segments))
     asked = read_question(question)
     statistics = statistics or empty_statistics()
     context = _context(asked, tokens, statistics)

@@ -7,7 +7,6 @@ character is a token of its own, since boundaries of words are not written there
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -17,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold_case
 from vrag.reading.text_layout import stem
 
 
@@ -33,11 +33,10 @@ class TokenKind(IntEnum):
     """A character of another script without spaces between words."""
 
 
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff"
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〇"
-_LETTERS = rf"(?:[^\W\d_\u0e00-\u0eff\u3040-\u30ff{_IDEOGRAPHS}]|[{_MARKS}])+"
+_LETTERS = rf"(?:[^\W\d_\u0e00-\u0eff\u3040-\u30ff{_IDEOGRAPHS}]|[{MARKS}]|(?<=\w)[{INVISIBLE}]+(?=\w))+"
 _TOKEN = re.compile(
-    rf"""(?P<number>\d+(?:[.,:]\d+)*(?:(?:st|nd|rd|th|s)\b)?)
+    rf"""(?P<number>\d+(?:[.,:{DIGIT_SEPARATORS}]\d+)*(?:(?:st|nd|rd|th|s)\b)?)
     | (?P<clitic>['’]s\b)
     | (?P<katakana>[\u30a1-\u30faー\uff66-\uff9f]+)
     | (?P<ideograph>[{_IDEOGRAPHS}])
@@ -105,7 +104,7 @@ def tokenize(text: str, segments: Sequence[tuple[int, int]] = ()) -> TokenizedTe
     joined[1:] = starts[1:] == ends[:-1]
     bounds = _sentence_bounds(text, starts, segments)
     sentence = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
-    stems = tuple(_stem(word) for word in words)
+    stems = tuple(stem(word) or word for word in words)
     return TokenizedText(text, starts, ends, kinds, words, stems, capital, joined, sentence, bounds)
 
 
@@ -126,13 +125,4 @@ def _sentence_bounds(
 
 @lru_cache(maxsize=65_536)
 def _fold(word: str) -> str:
-    return unicodedata.normalize("NFKC", word[:MAX_TOKEN]).casefold()
-
-
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    """Return the stem of a folded word; accents are dropped."""
-    if word.isascii():
-        return stem(word) or word
-    plain = unicodedata.normalize("NFD", word)
-    return "".join(letter for letter in plain if not "\u0300" <= letter <= "\u036f") or word
+    return fold_case(word[:MAX_TOKEN])

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from vrag.numerals import DIGITS, Numeral, parse_digits
+
 MAX_TEXT = 400
 """Characters of a cell that are parsed."""
 _MAX_NUMBER = 1e100
@@ -34,14 +36,18 @@ _DATE_PATTERNS = tuple(
     )
 )
 _NUMBER = re.compile(
-    r"""(?P<open>\()? (?P<sign>[-+−–](?=[\s$€£¥]?[\d.]))? \s* (?P<money>US\$|[$€£¥]|CHF\s|EUR\s)? \s*
+    rf"""(?P<open>\()? (?P<sign>[-+−–](?=[\s$€£¥]?[\d.]))? \s* (?P<money>US\$|[$€£¥]|CHF\s|EUR\s)? \s*
     (?P<inner>\()? (?P<minus>[-−](?=\d))?
-    (?P<digits>\d{1,2}(?:,\d\d)+,\d{3}(?!\d)(?:\.\d+)?|\d{1,3}(?:[,\u2009\u202f'’]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)
-    (?P<close>\s*\))? \s* (?P<percent>%|％|per\ ?cent\b|个百分点)?
+    (?P<digits>{DIGITS})
+    (?P<close>\s*\))? \s* (?P<percent>[%％٪]|per\ ?cent\b|个百分点)?
     (?:[\s-]*(?P<scale>thousand|million|billion|trillion|bn|mn|m(?=\s|$)|k(?=\s|$)|千|百万|万|亿))?
     (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_FIGURES = re.compile(DIGITS)
+_TRAILING_MINUS = re.compile(rf"((?:US\$|[$€£¥])?\s?(?=\d+[.,’'\s])(?:{DIGITS})\s?[%€]?)\s?[-−]")
+"""A negative amount of a report by SAP and others. Whole numbers such as 2019 may begin a range."""
+_SWAPPED = str.maketrans(",.", ".,")
 _DEVIATION = re.compile(
     r"(?P<value>[-+−]?[$€£¥]?\d[\d.,]*\s?%?)\s*(?:\(\s?\d[\d.,]*\s?%?\s?\)|(?:±|\+/-)\s?\d[\d.,]*\s?%?)"
 )
@@ -95,6 +101,8 @@ class Quantity:
     scale: float = 1.0
     """Factor of a word such as "thousand" behind the number; `amount` is without it."""
     ordinal: bool = False
+    decimals: int = 0
+    """Number of figures behind the decimal sign."""
 
     @property
     def value(self) -> float:
@@ -133,8 +141,12 @@ def parse_cell(text: str) -> CellValue:
 
     >>> parse_cell("$ (1,452.4)").number, parse_cell("3 May 2027").day, parse_cell("五十米").number
     (-1452.4, Day(year=2027, month=5, day=3), 50.0)
+    >>> parse_cell("1.452,40-").number, parse_cell("12,5 %").number, parse_cell("2019-").number
+    (-1452.4, 12.5, 2019.0)
     """
     text = strip_deviation(text[:MAX_TEXT].strip())
+    if negative := _TRAILING_MINUS.fullmatch(text):
+        text = f"-{negative[1]}"
     day = find_day(text)
     clock = _find_clock(text)
     found = find_quantities(text, words=False)
@@ -241,7 +253,8 @@ def find_quantities(text: str, *, words: bool = True) -> list[Quantity]:
 
 
 def _quantity(match: re.Match[str]) -> Quantity:
-    amount = float(re.sub(r"[,\u2009\u202f'’]", "", match["digits"]))
+    numeral = parse_digits(match["digits"]) or Numeral("0")
+    amount = float(numeral.digits)
     before = match.string[match.start() - 1 : match.start()]
     of_range = before.isalnum() or before == ")"
     minus = bool(match["minus"]) or ((match["sign"] or "+") != "+" and not of_range)
@@ -252,7 +265,15 @@ def _quantity(match: re.Match[str]) -> Quantity:
     scale = 1.0 if metres else _SCALES.get(name, 1.0)
     end = match.start("scale") if metres else match.end()
     ordinal = match["ordinal"] is not None
-    return Quantity(-amount if minus else amount, match.start(), end, unit=unit, scale=scale, ordinal=ordinal)
+    return Quantity(
+        -amount if minus else amount,
+        match.start(),
+        end,
+        unit=unit,
+        scale=scale,
+        ordinal=ordinal,
+        decimals=numeral.decimals,
+    )
 
 
 def _find_numerals(text: str, taken: set[int]) -> list[Quantity]:
@@ -297,14 +318,20 @@ def format_number(value: float, like: Sequence[str]) -> str:
 
     >>> format_number(-1500.26, ["$1,000.5", "$2,000.4"]), format_number(0.3333, ["1", "2"])
     ('-$1,500.3', '0.33')
+    >>> format_number(-1500.26, ["1.000,5", "2.000,4"])
+    '-1.500,3'
     """
-    decimals = max(
-        (len(match[1]) for text in like for match in [re.search(r"\.(\d+)", text)] if match), default=0
-    )
+    numerals = [found for text in like for match in _FIGURES.findall(text) if (found := parse_digits(match))]
+    decimals = max((numeral.decimals for numeral in numerals), default=0)
     if abs(value) < 1e15 and value != round(value) and decimals == 0:
         decimals = 1 if abs(value) >= 100 else 2
-    comma = "," if not like or any("," in text for text in like) else ""
+    has_comma = any(numeral.decimal_sign == "," for numeral in numerals)  # before decimals
+    separator = "." if has_comma else ","
+    comma = "," if not like or any(separator in text for text in like) else ""
     currency = next((match[0] for text in like for match in [re.search(r"US\$|[$€£¥]", text)] if match), "")
     percent = "%" if like and all("%" in text for text in like) else ""
     number = f"{abs(value):{comma}.{min(decimals, 6)}f}"
-    return f"{'-' if value < 0 and float(number.replace(',', '')) else ''}{currency}{number}{percent}"
+    sign = "-" if value < 0 and float(number.replace(",", "")) else ""
+    if has_comma:
+        number = number.translate(_SWAPPED)
+    return f"{sign}{currency}{number}{percent}"

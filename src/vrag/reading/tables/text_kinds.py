@@ -1,8 +1,14 @@
-"""Kinds of text in cells: numbers, years, entries of lists and contents pages."""
+"""Kinds of text in cells: numbers, years, entries of lists and contents pages.
+
+They say how a cell looks, whatever its value is: a cell of its own may hold a dash, marks of footnotes, units
+and a space between thousands, of which the values of `table_answers` and of running text know less.
+"""
 
 from __future__ import annotations
 
 import re
+
+from vrag.numerals import DIGITS
 
 CJK_NUMERALS = "一二三四五六七八九十百千万亿"
 _NOTE = r"(?:\s?(?:\*{1,3}|[†‡§]+|\([a-z0-9]\)|\[[a-z0-9]{1,2}\]|[¹²³⁴-⁹]+))*"
@@ -14,7 +20,8 @@ _UNIT = (
 )
 _SIGN = r"[-+–—−±~≈<>≤≥]?\s?"
 _MONEY = r"(?:(?:US|C|A|HK|NZ|R)?[$€£¥₹]|RMB|USD|EUR|GBP|￥)?\s?"
-_FIGURE = r"(?:\d{1,3}(?:[,.’' ]\d{3})+|\d+)(?:[.,]\d+)?"
+_FIGURE = rf"(?:\d{{1,3}}(?: \d{{3}})+(?:[.,]\d+)?|{DIGITS})"
+"""Figures; in a cell of its own, a space may part thousands."""
 _NUMBER = re.compile(
     rf"\(?{_SIGN}{_MONEY}{_SIGN}\(?{_FIGURE}\s?{_UNIT}\)?\s?{_UNIT}(?:\s?[-–/:±]\s?{_FIGURE}\s?{_UNIT})?\)?"
     rf"(?:\s\({_FIGURE}\s?{_UNIT}\))?{_NOTE}"

@@ -15,10 +15,10 @@ from vrag.reading.reader import read
 from vrag.reading.table_answers.arithmetic import compute
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.triggers import TRIGGERS
-from vrag.reading.text_layout import Rect
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import Unit, units_of
+from vrag.reading.views.text_lines import Rect
 
 MIN_PROBABILITY = 0.03
 """The reader's probability of a computed answer below which it proves nothing."""

@@ -21,11 +21,12 @@ from vrag.reading.reader import TABLES
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageLayout, Rect, Token, layout, list_segments, tokens
+from vrag.reading.text_layout import PageText, Token, layout, tokens
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
+from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
 Boxes: TypeAlias = NDArray[np.float64]
@@ -63,7 +64,7 @@ class SourceText:
     """The text of one page, ready to be compared with claims. All places are those of the flat text."""
 
     item: Item
-    page: PageLayout
+    page: PageText
     flat: FlatText
     tokens: tuple[Token, ...]
     """Its words as terms, by start."""
@@ -148,7 +149,7 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
 
 
-def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
+def _find_segments(page: PageText, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
     """Return the ranges of the text that stand together, cut at the edges of cells.
 
     A line beside the one before it, and a word in another cell than the one before it, begin a new range.
@@ -163,7 +164,7 @@ def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tu
     if boxes:
         cuts |= _find_cell_edges(page, np.asarray(boxes))
     ranges: list[tuple[int, int]] = []
-    for start, end in list_segments(page):
+    for start, end in page.segments:
         inside = sorted(cut for cut in cuts if start < cut < end)
         for first, last in pairwise([start, *inside, end]):
             words = starts[bisect_left(starts, first) : bisect_left(starts, last)]
@@ -210,7 +211,7 @@ def _overlapping(span: tuple[int, int] | None, spans: Sequence[tuple[int, int]])
     return range(first, max(first, bisect_left(spans, span[1], key=lambda other: other[0])))
 
 
-def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
+def _find_cell_edges(page: PageText, boxes: Boxes) -> set[int]:
     """Return where words begin that are in another cell than the words before them, or in none."""
     rects = np.asarray([rect for _, _, rect in page.words])
     x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2

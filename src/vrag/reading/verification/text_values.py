@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from vrag.numerals import parse_digits
 from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import Day, Quantity, find_days, find_quantities, parse_numeral
 from vrag.reading.text_layout import is_cjk
@@ -122,7 +123,8 @@ def find_values(text: str) -> tuple[TextValue, ...]:
     found = [value for find in (_find_days, _find_clocks, _find_years) for value in taken.keep(find(text))]
     for pattern in (CODE, _SECTION):
         for match in pattern.finditer(text):
-            taken.add(*match.span())
+            if pattern is CODE or parse_digits(match[0]) is None:  # 1.234.567 is a number
+                taken.add(*match.span())
     for find in (_find_percents, _find_myriads, _find_numbers, _find_spelled):
         found += taken.keep(find(text))
     return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
@@ -205,8 +207,6 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
     before, core = text[max(start - 6, 0) : start], text[start:end]
     if _LETTER_BEFORE.search(before) and not _CURRENCY_BEFORE.search(before):
         return None
-    digits = re.search(r"[\d.,\u2009\u202f'’]*\d", core)
-    decimals = len(digits[0].rpartition(".")[2]) if digits and "." in digits[0] else 0
     units = units_of(quantity.unit) if quantity.unit else ()
     if not units and (currency := _CURRENCY_BEFORE.search(before)):
         units, start = units_of(currency[1].rstrip(".")), start - len(currency[0])
@@ -227,7 +227,7 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         start,
         end,
         amount * scale,
-        10.0**-decimals * scale,
+        10.0**-quantity.decimals * scale,
         units,
         scale=scale,
         other_scale=other,

@@ -1,4 +1,4 @@
-"""The search for words in the text of items: without regard to case, accents, hyphens and line ends.
+"""The search for words in the text of items: in folded letters, without regard to hyphens and line ends.
 
 A folded text has the characters that are compared, and leads back to the places of its characters in the
 original.
@@ -7,7 +7,6 @@ original.
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,13 @@ from typing import NamedTuple
 
 from vrag.agent.evidence import BoxSides
 from vrag.corpus.ocr import CJK
+from vrag.folding import FOLDS
 from vrag.server.viewer.page_lines import SIDEWAYS, overlap
 from vrag.types import Item, Word
 
-_CJK = re.compile(f"[{CJK}]")
+_UNSPACED = f"(?![０-９Ａ-Ｚａ-ｚ])[{CJK}]"
+"""A Chinese or Japanese character, beside which white space divides nothing."""
+_CJK = re.compile(_UNSPACED)
 _MATCH_GAP = 3.0
 """Width of a gap between words of one rectangle, in heights of the words."""
 
@@ -77,44 +79,26 @@ def fold_query(query: str) -> str:
     return FoldedText(query).text.strip()
 
 
-_HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
+_HYPHENS = "-\u00ad\u05be\u2010\u2011\u2012\u2013\u2212"
 _DASHES = "\u2014\u2015"
 _IRREGULAR = re.compile(
-    rf"[{_HYPHENS}][^\S\n]*(?:\n\s*)?|(?<=[{CJK}])\s+|\s+(?=[{CJK}])|[^\S ]\s*| \s+|[{_DASHES}]"
+    rf"[{_HYPHENS}][^\S\n]*(?:\n\s*)?|(?<={_UNSPACED})\s+|\s+(?={_UNSPACED})|[^\S ]\s*| \s+|[{_DASHES}]"
 )
 """The text that is not folded character by character: a hyphen, with the line break after it; white space
 that is no single space, or stands beside a Chinese or Japanese character; a dash."""
-_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff]")
-"""Accents, and the points of Hebrew and Arabic: people leave them out."""
-_LETTERS = str.maketrans(
-    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i"}
-    | dict.fromkeys("‘’‚‛´", "'")
-    | dict.fromkeys("“”„‟«»", '"')
-)
-"""Letters and quotation marks that Unicode does not decompose, and how they are typed."""
-
-
-class _Folds(dict[int, str]):
-    """The folds of single characters, by their code."""
-
-    def __missing__(self, code: int) -> str:
-        plain = _MARKS.sub("", unicodedata.normalize("NFKD", chr(code)))
-        folded = self[code] = unicodedata.normalize("NFKC", plain).casefold().translate(_LETTERS)
-        return folded
-
-
-_FOLDS = _Folds()
+_QUOTES = str.maketrans(dict.fromkeys("‘’‚‛´׳", "'") | dict.fromkeys("“”„‟«»״", '"'))
+"""Quotation marks and how they are typed."""
 
 
 def _fold_regular(text: str) -> str:
-    return text.lower() if text.isascii() else text.translate(_FOLDS)
+    return text.lower() if text.isascii() else text.translate(_QUOTES).translate(FOLDS)
 
 
 def _irregular(text: str) -> re.Pattern[str]:
     """Return a pattern of the parts of a text whose folds may have another length."""
     if text.isascii():
         return _IRREGULAR
-    letters = {letter for letter in set(text) if len(_FOLDS[ord(letter)]) != 1 and not letter.isspace()}
+    letters = {letter for letter in set(text) if len(_fold_regular(letter)) != 1 and not letter.isspace()}
     return _pattern("".join(sorted(letters.difference(_HYPHENS, _DASHES))))
 
 
@@ -130,7 +114,7 @@ def _fold_irregular(match: re.Match[str]) -> str:
     if text.isspace():
         beside = match.string[max(0, match.start() - 1) : match.end() + 1]
         return "" if _CJK.search(beside) else " "
-    return " " if text in _DASHES else text.translate(_FOLDS)
+    return " " if text in _DASHES else _fold_regular(text)
 
 
 def find_matches(item: Item, query: str) -> list[TextMatch]:

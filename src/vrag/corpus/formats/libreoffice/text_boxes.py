@@ -7,12 +7,12 @@ program that made the document shows them, so that such a text is a passage of i
 from __future__ import annotations
 
 import re
-import unicodedata
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.corpus.formats.libreoffice.xml_parts import find_all, shown_text
 from vrag.corpus.formats.texts.outline import Section
+from vrag.folding import fold_case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,4 +64,4 @@ def _printed_letters(pdf: BinaryIO) -> str | None:
 
 def _letters(text: str) -> str:
     """Return the letters and digits of a text, whatever their form and case."""
-    return "".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+    return "".join(re.findall(r"[^\W_]+", fold_case(text)))
