@@ -34,6 +34,7 @@ from vrag.reading.page_candidates import (
     list_candidates,
 )
 from vrag.reading.page_faults import UnreadPart, read_part
+from vrag.reading.places.field_answers import find_field_answer
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
@@ -158,7 +159,15 @@ def _read_pages(
         ]
 
     description = find_description(question) if options.operations else None
-    return rank(question) if description is None else _read_in_steps(description, rank)
+    readings = rank(question) if description is None else _read_in_steps(description, rank)
+    filled_in = find_field_answer(question, (page.item for page in pages)) if options.values else None
+    return readings if filled_in is None else _with_field(filled_in, readings)
+
+
+def _with_field(filled_in: Reading, readings: Sequence[Reading]) -> list[Reading]:
+    """Return readings with one from a field of a form, which takes the place of the same answer."""
+    others = [reading for reading in readings if fold_answer(reading.text) != fold_answer(filled_in.text)]
+    return sorted((filled_in, *others), key=lambda reading: -reading.probability)
 
 
 def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]]) -> list[Reading]:
