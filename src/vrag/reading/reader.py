@@ -35,6 +35,7 @@ from vrag.reading.page_candidates import (
 )
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.places.field_answers import find_field_answer
+from vrag.reading.places.named_cells import find_named_cell
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
@@ -160,14 +161,19 @@ def _read_pages(
 
     description = find_description(question) if options.operations else None
     readings = rank(question) if description is None else _read_in_steps(description, rank)
-    filled_in = find_field_answer(question, (page.item for page in pages)) if options.values else None
-    return readings if filled_in is None else _with_field(filled_in, readings)
+    items = [page.item for page in pages]
+    stated = find_field_answer(question, items) if options.values else None
+    if stated is None and options.tables:
+        stated = find_named_cell(question, zip(items, (tables for _, tables in placed), strict=True))
+    if stated is None or asks_for_hidden(question, stated, hidden):
+        return readings
+    return _with_stated(stated, readings)
 
 
-def _with_field(filled_in: Reading, readings: Sequence[Reading]) -> list[Reading]:
-    """Return readings with one from a field of a form, which takes the place of the same answer."""
-    others = [reading for reading in readings if fold_answer(reading.text) != fold_answer(filled_in.text)]
-    return sorted((filled_in, *others), key=lambda reading: -reading.probability)
+def _with_stated(stated: Reading, readings: Sequence[Reading]) -> list[Reading]:
+    """Return readings with one that the data of a file gives, which takes the place of the same answer."""
+    others = [reading for reading in readings if fold_answer(reading.text) != fold_answer(stated.text)]
+    return sorted((stated, *others), key=lambda reading: -reading.probability)
 
 
 def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]]) -> list[Reading]:
@@ -213,7 +219,8 @@ def _write_reading(
     else:
         text = write_answer(text, form)
     certain = is_certain(question, candidate, probability)
-    certain = certain and not asks_for_hidden(question, candidate, hidden)
+    caption = candidate.table.caption if candidate.table else ""
+    certain = certain and not asks_for_hidden(question, candidate.reading, hidden, caption)
     return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 

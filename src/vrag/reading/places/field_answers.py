@@ -53,9 +53,10 @@ _IMPLIED: dict[AnswerKind, frozenset[str]] = {
     }.items()
 }
 """Words of labels that the kind of a question stands for."""
-_UNANSWERED = frozenset(
+UNANSWERED = frozenset(
     {AnswerKind.COMPUTE, AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.DEFINITION, AnswerKind.COLOR}
 )
+"""Kinds of answers that nobody fills in."""
 _TYPED = frozenset({AnswerKind.DATE, AnswerKind.TIME, AnswerKind.YEAR, AnswerKind.DURATION})
 """Kinds of answers that a value must look like."""
 _HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
@@ -79,7 +80,7 @@ class _Match(NamedTuple):
 def find_field_answer(question: str, items: Iterable[Item]) -> Reading | None:
     """Return what is filled in where a question asks for one field of a form by its label."""
     kind = find_focus(question).kind
-    if kind in _UNANSWERED:
+    if kind in UNANSWERED:
         return None
     matches = [match for item in items for match in _match_fields(question, kind, item)]
     least = min((match.excess for match in matches), default=0)
@@ -87,17 +88,19 @@ def find_field_answer(question: str, items: Iterable[Item]) -> Reading | None:
     first = next(iter(readings), None)
     if first is None or len({reading and reading.text.casefold() for reading in readings}) > 1:
         return None
-    return first if _is_answer(question, kind, first) else None
+    return first if is_answer(question, kind, first) else None
 
 
-def _is_answer(question: str, kind: AnswerKind, reading: Reading) -> bool:
-    """Return whether a value is of the kind that is asked for."""
+def is_answer(question: str, kind: AnswerKind, reading: Reading) -> bool:
+    """Return whether a value that a question names is of the kind that it asks for."""
     if kind is AnswerKind.YES_NO or reading.text == YES:
         return kind is AnswerKind.YES_NO and reading.text == YES
     if kind is AnswerKind.PERSON and _DIGIT.search(reading.text):
         return False
     if _HOW_MANY.search(question):
-        is_number_asked = "number" in _terms(question)  # how many numbers of boats, not the number of a boat
+        is_number_asked = "number" in name_terms(
+            question
+        )  # how many numbers of boats, not the number of a boat
         return not is_number_asked and type_of_span(reading.text) in _AMOUNTS
     if kind in _TYPED and type_of_span(reading.text) not in AGREES[kind]:
         return False
@@ -108,9 +111,8 @@ def _match_fields(question: str, kind: AnswerKind, item: Item) -> Iterator[_Matc
     """Yield the fields of an item whose label has the words of a question."""
     if not item.facts.fields:
         return
-    asked = _terms(without_form(question))
-    common = _FORM_WORDS | _IMPLIED.get(kind, frozenset())
-    title = _terms(" ".join((item.document_name, item.heading, *item.text.split("\n", 2)[:2])))
+    asked, common = name_terms(without_form(question)), common_words(kind)
+    title = name_terms(" ".join((item.document_name, item.heading, *item.text.split("\n", 2)[:2])))
     for field in item.facts.fields:
         for label in _list_names(item, field):
             shared = asked & label
@@ -118,6 +120,11 @@ def _match_fields(question: str, kind: AnswerKind, item: Item) -> Iterator[_Matc
             if shared and asked ^ label <= common | around and not _is_named_alone(shared, common):
                 yield _Match(item, field, len(asked ^ label))
                 break
+
+
+def common_words(kind: AnswerKind) -> frozenset[str]:
+    """Return the words that a question and what it names need not share."""
+    return _FORM_WORDS | _IMPLIED.get(kind, frozenset())
 
 
 def _is_named_alone(shared: frozenset[str], common: frozenset[str]) -> bool:
@@ -130,7 +137,7 @@ def _list_names(item: Item, field: FormField) -> Iterator[frozenset[str]]:
     label = _ENUMERATOR.sub("", _BRACKETS.sub(" ", _label_of(item, field)).strip(" *•"), count=1)
     parts: Sequence[str] = _OR.split(label)
     for part in dict.fromkeys((label, *parts)):
-        if terms := _terms(part):
+        if terms := name_terms(part):
             yield terms
 
 
@@ -140,7 +147,8 @@ def _label_of(item: Item, field: FormField) -> str:
     return _SPACE.sub(" ", beside or field.name)
 
 
-def _terms(text: str) -> frozenset[str]:
+def name_terms(text: str) -> frozenset[str]:
+    """Return the words of a question or a name that tell it from others."""
     return frozenset(
         token.term
         for token in tokens(text)
