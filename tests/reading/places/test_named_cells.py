@@ -17,7 +17,7 @@ ROWS = (
     ("Berth", "Fee", "Crane fee", "Keeper"),
     ("Alder", "410", "25", "Ida Holm"),
     ("Birch", "525", "30", "Per Lie"),
-    ("Total", "935", "55", ""),
+    ("Total", "1935", "55", ""),
 )
 
 
@@ -45,7 +45,7 @@ def answer(question: str, *pages: Item) -> str | None:
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("What is the total fee?", "935"),
+        ("What is the total fee?", "1935"),
         ("What is the fee of Alder?", "410"),
         ("How much is the crane fee for Birch?", "30"),
         ("What is the total of the crane fee?", "55"),
@@ -78,5 +78,5 @@ def test_tables_that_are_only_seen_are_read_as_before() -> None:
 
 def test_the_reader_gives_a_named_cell_first() -> None:
     reading = read("What is the total fee?", [ReadPage(sheet())])[0]
-    assert (reading.text, reading.is_certain) == ("935", True)
+    assert (reading.text, reading.is_certain) == ("1935", True)
     assert reading.marks

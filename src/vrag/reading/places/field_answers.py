@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading
-from vrag.reading.answer_checks import can_answer
+from vrag.reading.answer_checks import is_measured_otherwise, is_of_kind
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
@@ -104,7 +104,9 @@ def is_answer(question: str, kind: AnswerKind, reading: Reading) -> bool:
         return not is_number_asked and type_of_span(reading.text) in _AMOUNTS
     if kind in _TYPED and type_of_span(reading.text) not in AGREES[kind]:
         return False
-    return can_answer(question, reading)
+    return is_of_kind(reading.text, kind) and not is_measured_otherwise(
+        question, reading.text, reading.context
+    )
 
 
 def _match_fields(question: str, kind: AnswerKind, item: Item) -> Iterator[_Match]:
