@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from vrag.types import OF_WHOLE_DOCUMENT, ItemFacts, ItemKind
+from vrag.types import OF_WHOLE_DOCUMENT, AddressedCell, ItemFacts, ItemKind, MarkedHeading, TurnedText
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pydantic import TypeAdapter
+
+    from vrag.types import FormField, TextCell, TextTable
+
+_PartT = TypeVar("_PartT", TurnedText, AddressedCell, MarkedHeading)
 
 
 def encode_facts(facts: ItemFacts) -> str:
@@ -33,6 +37,70 @@ def decode_facts(text: str) -> ItemFacts:
     'iv'
     """
     return _adapter().validate_json(text) if text else ItemFacts()
+
+
+def list_places(facts: ItemFacts) -> Iterator[tuple[int, int]]:
+    """Yield the range of the text that each fact about a part of it is about."""
+    for part in (*facts.turned, *facts.cells, *facts.headings):
+        yield part.start, part.end
+    for table in facts.tables:
+        yield from ((cell.start, cell.end) for cell in table.cells)
+        if table.caption:
+            yield table.caption
+    for each in facts.fields:
+        yield from list_field_places(each)
+
+
+def list_field_places(field: FormField) -> list[tuple[int, int]]:
+    """Return the ranges of the text of a field: its label, then its values."""
+    return [*field.label, *field.values]
+
+
+def move_places(
+    facts: ItemFacts, move_start: Callable[[int], int], move_end: Callable[[int], int]
+) -> ItemFacts:
+    """Return facts of a text that was changed. What is about a part that is no more in it is left out.
+
+    Args:
+        facts: Facts of the text before.
+        move_start: Returns the new place of one where a part begins.
+        move_end: Returns the new place of one where a part ends.
+    """
+
+    def move(part: _PartT) -> _PartT:
+        return replace(part, start=move_start(part.start), end=move_end(part.end))
+
+    def move_range(place: tuple[int, int]) -> tuple[int, int]:
+        return move_start(place[0]), move_end(place[1])
+
+    return replace(
+        facts,
+        turned=tuple(filter(_has_place, map(move, facts.turned))),
+        cells=tuple(filter(_has_place, map(move, facts.cells))),
+        headings=tuple(filter(_has_place, map(move, facts.headings))),
+        tables=tuple(_move_table(table, move_range) for table in facts.tables),
+        fields=tuple(move_field(each, move_range) for each in facts.fields),
+    )
+
+
+def _has_place(part: TurnedText | AddressedCell | MarkedHeading | TextCell) -> bool:
+    return part.start < part.end
+
+
+def _move_table(table: TextTable, move: Callable[[tuple[int, int]], tuple[int, int]]) -> TextTable:
+    cells = (cell._replace(start=start, end=end) for cell in table.cells for start, end in [move(cell[4:6])])
+    caption = table.caption and _keep_place(move(table.caption))
+    return replace(table, cells=tuple(filter(_has_place, cells)), caption=caption)
+
+
+def move_field(field: FormField, move: Callable[[tuple[int, int]], tuple[int, int]]) -> FormField:
+    """Return a field with its places moved; those that are empty then are left out."""
+    label, values = (tuple(filter(_keep_place, map(move, places))) for places in (field.label, field.values))
+    return replace(field, label=label, values=values)
+
+
+def _keep_place(place: tuple[int, int]) -> tuple[int, int] | None:
+    return place if place[0] < place[1] else None
 
 
 def describe_unread(

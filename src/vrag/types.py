@@ -170,6 +170,20 @@ class MarkedHeading:
 
 
 @dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form in an item's text, as its file has it."""
+
+    label: tuple[tuple[int, int], ...] = ()
+    """Where the words beside it that name it stand in the text; empty where none do for certain."""
+    values: tuple[tuple[int, int], ...] = ()
+    """Where what is filled in stands: a range for each entry that is chosen, none if nothing is."""
+    name: str = ""
+    """What its file calls it for people."""
+    is_check: bool = False
+    """True for a box to tick: its value is the mark in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemFacts:
     """Facts of an item besides its text and its picture. They are stored together, as JSON."""
 
@@ -190,6 +204,8 @@ class ItemFacts:
     """Tables of the text that the file itself has as tables, in order."""
     headings: tuple[MarkedHeading, ...] = ()
     """Headings of a page by the outline of its file, in order."""
+    fields: tuple[FormField, ...] = ()
+    """Fields of a form that are shown, filled in or not, in the order of the file."""
 
 
 @dataclass(frozen=True, slots=True)

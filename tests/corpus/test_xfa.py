@@ -26,12 +26,13 @@ WAIT = "Please wait until this page is replaced."
 def form(fields: str, data: str = "") -> str:
     """The text of a form with these fields and data."""
     subform = f'<subform name="f">{fields}</subform>'
-    return read_form(
+    text, _ = read_form(
         {
             "template": f'<template xmlns="http://t">{subform}</template>'.encode(),
             "datasets": f'<x:datasets xmlns:x="http://d"><x:data><f>{data}</f></x:data></x:datasets>'.encode(),
         }
     )
+    return text
 
 
 def entry(name: str, caption: str = "", ui: str = "<textEdit/>", more: str = "") -> str:
@@ -74,6 +75,54 @@ def read_items(tmp_path: Path, data: bytes) -> list[Item]:
         read_source(path), ConversionContext(tmp_path / "items", CorpusOptions(ocr="never"))
     ) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
+
+
+def test_fields_have_places_in_the_text() -> None:
+    fields = (
+        '<draw name="d"><value><text>Berth application</text></value></draw>'
+        + entry("berth", "Berth:")
+        + entry("port", "Home port")
+        + entry("water", "Water", "<checkButton/>", "<items><text>1</text></items>")
+        + '<exclGroup name="kind"><caption><value><text>Kind</text></value></caption>'
+        + entry("k1", "Full", "<checkButton/>", "<items><text>f</text></items>")
+        + entry("k2", "Guest", "<checkButton/>", "<items><text>g</text></items>")
+        + "</exclGroup>"
+    )
+    subform = f'<subform name="f">{fields}</subform>'
+    data = "<berth>17-C</berth><water>1</water><kind>g</kind>"
+    text, found = read_form(
+        {
+            "template": f'<template xmlns="http://t">{subform}</template>'.encode(),
+            "datasets": f'<x:datasets xmlns:x="http://d"><x:data><f>{data}</f></x:data></x:datasets>'.encode(),
+        }
+    )
+    places = [
+        ([text[slice(*place)] for place in (*each.label, *each.values)], each.is_check) for each in found
+    ]
+    assert places == [
+        (["Berth", "17-C"], False),
+        (["Home port"], False),
+        (["Water", "☑"], True),
+        (["Kind", "Guest"], False),
+    ]
+
+
+def test_fields_are_placed_in_their_passages(tmp_path: Path) -> None:
+    captions = [f"Field number {number}" for number in range(40)]
+    fields = "".join(entry(f"n{number}", caption) for number, caption in enumerate(captions))
+    data = "".join(f"<n{number}>value {number}</n{number}>" for number in range(40))
+    path = tmp_path / "form.pdf"
+    path.write_bytes(shell(packets_of(fields, data)))
+    options = CorpusOptions(ocr="never", passage_chars=300)
+    with PdfFile(read_source(path), ConversionContext(tmp_path / "items", options)) as file:
+        items = [file.item(number) for number in range(2, file.count + 1)]
+    assert len(items) > 2
+    found = [
+        [item.text[slice(*place)] for place in (*each.label, *each.values)]
+        for item in items
+        for each in item.facts.fields
+    ]
+    assert found == [[caption, f"value {number}"] for number, caption in enumerate(captions)]
 
 
 def test_the_form_of_a_page_that_says_to_wait_is_a_passage(tmp_path: Path) -> None:
@@ -151,7 +200,8 @@ def test_choices_of_a_list_in_the_data_are_read_as_they_are_shown() -> None:
     )
     lists = '<Lists><Jetty code="1">Oak</Jetty><Jetty code="2">Elm</Jetty></Lists>'
     datasets = f"<datasets><data><f><j>2</j></f></data>{lists}</datasets>"
-    assert read_form({"template": template.encode(), "datasets": datasets.encode()}) == "Jetty: Elm"
+    text, _ = read_form({"template": template.encode(), "datasets": datasets.encode()})
+    assert text == "Jetty: Elm"
 
 
 def test_buttons_have_marks_of_their_states() -> None:

@@ -72,17 +72,24 @@ def search(
     kinds = frozenset(map(ItemKind, kind)) if kind else None
     words = without_form(query)
     corpora = frozenset(corpus) or None
-    found = session.searcher.search([Query(words, documents if docs else None, kinds, corpora)], top_k)[0]
-    hits = session.document_names(docs).named_hits(found)
-    texts = (plain(session.searcher.item(hit.item).text) for hit in hits)
-    snippets = [excerpt(text, words, SNIPPET_CHARS, before=30) for text in texts]
+    results = session.searcher.search([Query(words, documents if docs else None, kinds, corpora)], top_k)
+    hits = session.document_names(docs).named_hits(results[0])
+    items = [session.searcher.item(hit.item) for hit in hits]
+    snippets = [excerpt(plain(item.text), words, SNIPPET_CHARS, before=30) for item in items]
+    labels = [plain(item.facts.label) for item in items]
+    found = list(zip(hits, snippets, labels, strict=True))
     if as_json:
-        records = [{**asdict(hit), "snippet": text} for hit, text in zip(hits, snippets, strict=True)]
+        records = [
+            {**asdict(hit), **({"page_label": label} if label else {}), "snippet": text}
+            for hit, text, label in found
+        ]
         print_json({"query": query, "hits": records})
         return
-    for hit, text in zip(hits, snippets, strict=True):
+    for hit, text, label in found:
         name = (plain(hit.title), "magenta")
-        echo((f"{hit.rank:3}. ", "bold"), name, f", {hit.kind} {hit.ordinal}  ", (f"{hit.score:.3f}", "dim"))
+        printed = f" (printed {label})" if label else ""
+        place = f", {hit.kind} {hit.ordinal}{printed}  "
+        echo((f"{hit.rank:3}. ", "bold"), name, place, (f"{hit.score:.3f}", "dim"))
         echo("     ", (text, "dim"))
     if not hits:
         echo("No hits.")

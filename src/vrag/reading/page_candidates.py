@@ -126,18 +126,18 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
         return False
     asked = _content_terms([without_form(question)])
     row = _content_terms(head.text for head in table.row_heads(cell.row))
-    title, heads = _split_title(table, cell.column)
+    title, heads = split_title(table, cell.column)
     column = _content_terms(heads)
     named = asked & (row | column | _content_terms([table.caption, *title, *_names_of_heads(table, cell)]))
     return (
         _names_cell(asked, row, column)
         and len(named) >= MIN_NAMED * len(asked)
         and not any(term[0].isdigit() for term in asked - named)
-        and not _asks_to_compute(question, row | column)
+        and not asks_to_compute(question, row | column)
     )
 
 
-def _split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
+def split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
     """Return the heads of a column that stand over all columns with values, and the others.
 
     The former are a title: they name none of the columns.
@@ -159,15 +159,14 @@ def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
     return frozenset(terms)
 
 
-def asks_for_hidden(question: str, candidate: PageCandidate, hidden: frozenset[str]) -> bool:
-    """Return whether a question has words that stand in hidden text alone, and not around a candidate.
+def asks_for_hidden(question: str, reading: Reading, hidden: frozenset[str], caption: str = "") -> bool:
+    """Return whether a question has words that stand in hidden text alone, and not around an answer.
 
     A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
     """
     if not hidden:
         return False
-    caption = candidate.table.caption if candidate.table else ""
-    beside = _content_terms([candidate.reading.text, candidate.reading.context, caption])
+    beside = _content_terms([reading.text, reading.context, caption])
     return not hidden.isdisjoint(_content_terms([question]) - beside)
 
 
@@ -192,7 +191,7 @@ COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "compa
 """Triggers of questions for values that stand in no cell."""
 
 
-def _asks_to_compute(question: str, heads: frozenset[str]) -> bool:
+def asks_to_compute(question: str, heads: frozenset[str]) -> bool:
     """Return whether a question asks for a value to be computed; a rate or a total may be named by a head."""
     analysed = analyse_question(question)
     named = {token.start for token in analysed.terms if token.term in heads}
@@ -275,9 +274,9 @@ def _read_table(item: str, table: DocumentTable, ranked: RankedAnswer) -> Readin
     return Reading(
         item=item,
         text=candidate.text,
-        context=_describe_rows(table, cells),
+        context=describe_rows(table, cells),
         arithmetic=candidate.arithmetic,
-        frame=_frame_rows(table, cells),
+        frame=frame_rows(table, cells),
         marks=tuple(dict.fromkeys(marks)),
     )
 
@@ -292,7 +291,7 @@ def _read_value(item: str, value: LabelledValue) -> Reading:
     )
 
 
-def _describe_rows(table: DocumentTable, cells: Sequence[Cell]) -> str:
+def describe_rows(table: DocumentTable, cells: Sequence[Cell]) -> str:
     """Return the rows of some cells, as many as there is room for; each cell stands behind its head."""
     rows: list[str] = []
     for row in sorted({cell.row for cell in cells}):
@@ -308,7 +307,7 @@ def _describe_cell(table: DocumentTable, cell: Cell) -> str:
     return f"{heads}: {cell.text}" if heads else cell.text
 
 
-def _frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
+def frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
     """Return the rectangle around the rows of some cells."""
     rows = {cell.row for cell in cells}
     boxes = [cell.box for cell in table.cells if cell.row in rows and cell.box is not None]

@@ -34,6 +34,8 @@ from vrag.reading.page_candidates import (
     list_candidates,
 )
 from vrag.reading.page_faults import UnreadPart, read_part
+from vrag.reading.places.field_answers import find_field_answer
+from vrag.reading.places.named_cells import find_named_cell
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
@@ -158,7 +160,20 @@ def _read_pages(
         ]
 
     description = find_description(question) if options.operations else None
-    return rank(question) if description is None else _read_in_steps(description, rank)
+    readings = rank(question) if description is None else _read_in_steps(description, rank)
+    items = [page.item for page in pages]
+    stated = find_field_answer(question, items) if options.values else None
+    if stated is None and options.tables:
+        stated = find_named_cell(question, zip(items, (tables for _, tables in placed), strict=True))
+    if stated is None or asks_for_hidden(question, stated, hidden):
+        return readings
+    return _with_stated(stated, readings)
+
+
+def _with_stated(stated: Reading, readings: Sequence[Reading]) -> list[Reading]:
+    """Return readings with one that the data of a file gives, which takes the place of the same answer."""
+    others = [reading for reading in readings if fold_answer(reading.text) != fold_answer(stated.text)]
+    return sorted((stated, *others), key=lambda reading: -reading.probability)
 
 
 def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]]) -> list[Reading]:
@@ -204,7 +219,8 @@ def _write_reading(
     else:
         text = write_answer(text, form)
     certain = is_certain(question, candidate, probability)
-    certain = certain and not asks_for_hidden(question, candidate, hidden)
+    caption = candidate.table.caption if candidate.table else ""
+    certain = certain and not asks_for_hidden(question, candidate.reading, hidden, caption)
     return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 

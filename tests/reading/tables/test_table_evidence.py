@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from tests.reading.tables.drawn_pages import HEIGHT, LINE, WIDTH, DrawnPage
-from vrag.reading.tables.evidence import PageGround, is_figure
+from vrag.reading.tables.evidence import PageGround, is_amount, is_figure
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.grid import Area
 from vrag.reading.tables.text_pieces import read_words
@@ -80,6 +80,43 @@ def test_rows_of_texts_without_figures_and_lines_are_no_table(rows: list[tuple[s
             page.write(100 + 460 * column, 300 + 34 * number, text)
 
     assert find_tables(page.item(), page.picture) == ()
+
+
+CLASSES = [
+    ("", "2019", "2023"),
+    ("Youngest", "18 or less", "Up to 20"),
+    ("Middle", "19–34", "21 to 35"),
+    ("Oldest", "Over 34", "Older than 35"),
+]
+
+
+def test_ranges_and_bounds_of_classes_are_figures_of_a_table() -> None:
+    page = DrawnPage()
+    page.write(120, 260, "The members were divided into three classes by their age, as follows:")
+    write_grid(page, CLASSES[:1], top=300)
+    write_grid(page, CLASSES[1:], top=360)
+    page.write(120, 490, "Members who gave no age are left out of all of the classes in this report.")
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert (table.height, table.width) == (4, 3)
+    cell = table.cell_at(2, 1)
+    assert cell
+    assert cell.text == "19–34"
+
+
+@pytest.mark.parametrize(
+    "text", ["$9,595–$17,992", "25 to 29 years", "Greater than $25,771", "≥ 5", "at least 12 m", "12"]
+)
+def test_amounts(text: str) -> None:
+    assert is_amount(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["over the sea", "from Larvik to Moss", "Terminal 2 to the quay", "up to you"]
+)
+def test_other_texts_are_no_amounts(text: str) -> None:
+    assert not is_amount(text)
 
 
 def test_lines_between_rows_of_texts_make_them_a_table() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
+from vrag.corpus.formats.pdf_text.form_fields import locate_fields
 from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
 from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
@@ -75,6 +76,7 @@ class PdfFile(OpenFile):
             pixels = page.render_pixels(_scale(page.size, options))
             reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
             image = to_image(pixels)
+            fields = locate_fields(reading.text, reading.words, page.frame, page.shown_annotations)
         headings = locate_headings(reading.text, self._titles.get(ordinal, ()))
         return Item(
             id=item_id(self._source.document, ordinal),
@@ -85,7 +87,7 @@ class PdfFile(OpenFile):
             text=reading.text,
             words=reading.words,
             text_source=reading.text_source,
-            facts=replace(reading.facts, headings=headings) if headings else reading.facts,
+            facts=replace(reading.facts, headings=headings, fields=fields),
             size=Size(*image.size),
             image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )

@@ -13,7 +13,7 @@ import hashlib
 import io
 import math
 import re
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -314,6 +314,8 @@ class PdfiumPage:
         self._page = page
         self._open_annotations = open_annotations
         self._has_annotations = bool(open_annotations) and has_shown_annotations(page)
+        self.shown_annotations: list[ShownAnnotation] = []
+        """The annotations that it shows; known once `annotations` has opened what they draw."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -446,11 +448,15 @@ class PdfiumPage:
         """Return the names of the files of which it shows an icon."""
         return files_on_page(self._page) if self._has_annotations else []
 
-    def annotations(self) -> AbstractContextManager[AnnotationPage | None]:
+    @contextmanager
+    def annotations(self) -> Generator[AnnotationPage | None]:
         """Open what its annotations draw upon it; None if it has none that draw words."""
         if self._open_annotations is None or not self._has_annotations:
-            return nullcontext()
-        return self._open_annotations()
+            yield None
+            return
+        with self._open_annotations() as shown:
+            self.shown_annotations = shown.annotations
+            yield shown
 
     def close(self) -> None:
         """Close the page."""

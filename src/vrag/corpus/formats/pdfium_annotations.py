@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 20_000
 """Characters of the value of a field, or of a comment; more are not read."""
+MAX_OPTIONS = 1000
+"""Entries of a list that are looked at."""
 MAX_FILES = 1000
 """Attached files; more are not counted."""
 MAX_PACKET_BYTES = 32 * 2**20
@@ -38,10 +40,25 @@ class AnnotationKind(StrEnum):
     """By the words that it draws."""
     BUTTON = "button"
     """A check box or a radio button: by its state."""
+    LIST = "list"
+    """A list of which entries are chosen: by the words that it draws, a mark of their state before each."""
     NOTE = "note"
     """A comment of which the page shows an icon: by its content, at the place of the icon."""
     FILE = "file"
     """An attached file of which the page shows an icon: not at all."""
+
+
+class FieldEntry(NamedTuple):
+    """What the form of a file says of one of its fields."""
+
+    name: str
+    """Its name in the form; equal for buttons of which one is chosen."""
+    title: str = ""
+    """Its name for people."""
+    options: tuple[str, ...] = ()
+    """Entries of a list."""
+    chosen: frozenset[int] = frozenset()
+    """Numbers of the options that are chosen."""
 
 
 class ShownAnnotation(NamedTuple):
@@ -52,6 +69,8 @@ class ShownAnnotation(NamedTuple):
     """Left, bottom, right and top, in PDF coordinates."""
     text: str
     """The value of a text field, the mark of a button's state, the content of a note."""
+    field: FieldEntry | None = None
+    """The field of a form that it is; None if it is none that is filled in."""
 
 
 def has_shown_annotations(page: PdfPage) -> bool:
@@ -189,36 +208,62 @@ def _read(
     bounds: Sides,
 ) -> ShownAnnotation:
     """Return what is read of an annotation."""
-    kind, text = _kind_and_text(pdf, annotation)
-    return ShownAnnotation(kind, bounds, text)
-
-
-def _kind_and_text(
-    pdf: PdfDocument,
-    annotation: Any,  # noqa: ANN401 - a handle of PDFium
-) -> tuple[AnnotationKind, str]:
     from pypdfium2 import raw
 
-    forms = pdf.formenv
     match raw.FPDFAnnot_GetSubtype(annotation):
         case raw.FPDF_ANNOT_TEXT:
-            return AnnotationKind.NOTE, _string_of(annotation, b"Contents")
+            return ShownAnnotation(AnnotationKind.NOTE, bounds, _string_of(annotation, b"Contents"))
         case raw.FPDF_ANNOT_FILEATTACHMENT:
-            return AnnotationKind.FILE, ""
-        case raw.FPDF_ANNOT_WIDGET if forms:
-            is_set = bool(raw.FPDFAnnot_IsChecked(forms.raw, annotation))
-            match raw.FPDFAnnot_GetFormFieldType(forms.raw, annotation):
-                case raw.FPDF_FORMFIELD_CHECKBOX:
-                    return AnnotationKind.BUTTON, CHECKED if is_set else NOT_CHECKED
-                case raw.FPDF_FORMFIELD_RADIOBUTTON:
-                    return AnnotationKind.BUTTON, CHOSEN if is_set else NOT_CHOSEN
-                case raw.FPDF_FORMFIELD_TEXTFIELD:
-                    return AnnotationKind.TEXT, _value_of(forms.raw, annotation)
-                case _:
-                    pass
+            return ShownAnnotation(AnnotationKind.FILE, bounds, "")
+        case raw.FPDF_ANNOT_WIDGET if pdf.formenv:
+            return _read_field(pdf.formenv.raw, annotation, bounds)
         case _:
-            pass
-    return AnnotationKind.TEXT, ""
+            return ShownAnnotation(AnnotationKind.TEXT, bounds, "")
+
+
+def _read_field(
+    forms: Any,  # noqa: ANN401 - handles of PDFium
+    annotation: Any,  # noqa: ANN401
+    bounds: Sides,
+) -> ShownAnnotation:
+    from pypdfium2 import raw
+
+    is_set = bool(raw.FPDFAnnot_IsChecked(forms, annotation))
+    name = _field_string(raw.FPDFAnnot_GetFormFieldName, forms, annotation)
+    entry = FieldEntry(name, _field_string(raw.FPDFAnnot_GetFormFieldAlternateName, forms, annotation))
+    match raw.FPDFAnnot_GetFormFieldType(forms, annotation):
+        case raw.FPDF_FORMFIELD_CHECKBOX:
+            kind, text = AnnotationKind.BUTTON, CHECKED if is_set else NOT_CHECKED
+        case raw.FPDF_FORMFIELD_RADIOBUTTON:
+            kind, text = AnnotationKind.BUTTON, CHOSEN if is_set else NOT_CHOSEN
+        case raw.FPDF_FORMFIELD_TEXTFIELD:
+            kind, text = (
+                AnnotationKind.TEXT,
+                _field_string(raw.FPDFAnnot_GetFormFieldValue, forms, annotation),
+            )
+        case raw.FPDF_FORMFIELD_COMBOBOX:
+            kind, entry = AnnotationKind.TEXT, _read_options(forms, annotation, entry)
+            text = next((entry.options[number] for number in entry.chosen), "")
+            text = text or _field_string(raw.FPDFAnnot_GetFormFieldValue, forms, annotation)
+        case raw.FPDF_FORMFIELD_LISTBOX:
+            kind, text, entry = AnnotationKind.LIST, "", _read_options(forms, annotation, entry)
+        case _:
+            return ShownAnnotation(AnnotationKind.TEXT, bounds, "")
+    return ShownAnnotation(kind, bounds, text, entry)
+
+
+def _read_options(forms: Any, annotation: Any, entry: FieldEntry) -> FieldEntry:  # noqa: ANN401 - handles
+    from pypdfium2 import raw
+
+    count = min(max(raw.FPDFAnnot_GetOptionCount(forms, annotation), 0), MAX_OPTIONS)
+
+    def label(index: int) -> str:
+        return read_utf16(
+            lambda buffer, size: raw.FPDFAnnot_GetOptionLabel(forms, annotation, index, buffer, size)
+        )
+
+    chosen = (index for index in range(count) if raw.FPDFAnnot_IsOptionSelected(forms, annotation, index))
+    return entry._replace(options=tuple(map(label, range(count))), chosen=frozenset(chosen))
 
 
 def _string_of(annotation: Any, key: bytes) -> str:  # noqa: ANN401 - a handle of PDFium
@@ -227,10 +272,12 @@ def _string_of(annotation: Any, key: bytes) -> str:  # noqa: ANN401 - a handle o
     return read_utf16(lambda buffer, size: raw.FPDFAnnot_GetStringValue(annotation, key, buffer, size))
 
 
-def _value_of(forms: Any, annotation: Any) -> str:  # noqa: ANN401 - handles of PDFium
-    from pypdfium2 import raw
-
-    return read_utf16(lambda buffer, size: raw.FPDFAnnot_GetFormFieldValue(forms, annotation, buffer, size))
+def _field_string(
+    read: Callable[[Any, Any, Any, int], int],
+    forms: Any,  # noqa: ANN401 - handles of PDFium
+    annotation: Any,  # noqa: ANN401
+) -> str:
+    return read_utf16(lambda buffer, size: read(forms, annotation, buffer, size))
 
 
 def attached_files(pdf: PdfDocument) -> list[str]:

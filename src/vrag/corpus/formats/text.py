@@ -13,6 +13,7 @@ from vrag.corpus.formats.sections import json_lines, json_sections, markdown_sec
 from vrag.corpus.formats.texts.separated_values import table_sections
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
+from vrag.item_facts import list_field_places, move_field
 from vrag.types import Item, ItemFacts, ItemKind, TextSource, TextTable, item_id
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
     from vrag.corpus.formats.texts.outline import Section
     from vrag.corpus.formats.texts.table_lines import LinedTable
+    from vrag.types import FormField
 
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -46,6 +48,8 @@ class TextPassage(NamedTuple):
     """The parts of tables in it."""
     unread: tuple[str, ...] = ()
     """Sentences about what is seen beside it and not read."""
+    fields: tuple[FormField, ...] = ()
+    """The fields of a form in it."""
 
 
 class TextFile(OpenFile):
@@ -102,7 +106,7 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
     """Cut a section into passages. One that begins within a table begins with the table's heads."""
     heading = SEPARATOR.join(filter(None, section.headings))
-    text, tables, unread = section.text, deque(section.tables), section.unread
+    text, tables, unread, fields = section.text, deque(section.tables), section.unread, deque(section.fields)
     for start, end in cut_ranges(text, size):
         while tables and tables[0].end <= start:
             tables.popleft()
@@ -115,8 +119,23 @@ def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
         else:
             begin, heads, parts = start, "", []
         parts += [table.part(begin - len(heads), end) for table in inside]
-        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread)
+        placed = _place_fields(fields, begin - len(heads), end)
+        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread, placed)
         unread = ()
+
+
+def _place_fields(fields: deque[FormField], start: int, end: int) -> tuple[FormField, ...]:
+    """Take the fields that begin before the end of a passage, with their places in it.
+
+    A field that is cut is left out.
+    """
+    placed: list[FormField] = []
+    while fields and min(list_field_places(fields[0]))[0] < end:
+        field = fields.popleft()
+        places = list_field_places(field)
+        if start <= min(places)[0] and max(places)[1] <= end:
+            placed.append(move_field(field, lambda at: (at[0] - start, at[1] - start)))
+    return tuple(placed)
 
 
 def _begins_before(end: int, table: LinedTable) -> bool:
@@ -134,7 +153,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
-        facts=ItemFacts(tables=passage.tables, unread=passage.unread),
+        facts=ItemFacts(tables=passage.tables, unread=passage.unread, fields=passage.fields),
     )
 
 

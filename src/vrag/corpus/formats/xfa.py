@@ -19,9 +19,10 @@ from vrag.corpus.formats.pdfium_annotations import CHECKED, CHOSEN, NOT_CHECKED,
 from vrag.corpus.formats.text import TextPassage, passages
 from vrag.corpus.formats.texts.outline import Section
 from vrag.errors import CorpusError
+from vrag.types import FormField
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vrag.corpus.converter import CorpusOptions
 
@@ -140,14 +141,15 @@ def read_form_text(packets: Mapping[str, bytes], options: CorpusOptions) -> Form
     if not packets:
         return FormText()
     try:
-        form = passages([Section((), read_form(packets))], options)
+        text, fields = read_form(packets)
+        form = passages([Section((), text, fields=fields)], options)
     except CorpusError:
         form = []
     return FormText(tuple(form), () if form else (UNREAD_FORM,))
 
 
-def read_form(packets: Mapping[str, bytes]) -> str:
-    """Return the lines of a form.
+def read_form(packets: Mapping[str, bytes]) -> tuple[str, tuple[FormField, ...]]:
+    """Return the lines of a form, and the fields in them.
 
     Args:
         packets: The parts of the form by their names; a form of one part has any name.
@@ -165,7 +167,8 @@ def read_form(packets: Mapping[str, bytes]) -> str:
     if template is None:
         raise CorpusError("The form has no template.")
     reader = _FormReader(datasets or _NO_DATA)
-    return "\n".join(reader.lines_of(template, reader.datasets.find("data") or _NO_DATA))
+    reader.read(template, reader.datasets.find("data") or _NO_DATA)
+    return "\n".join(reader.lines), tuple(reader.fields)
 
 
 _NO_DATA = XmlElement("")
@@ -177,38 +180,51 @@ class _FormReader:
     def __init__(self, datasets: XmlElement) -> None:
         self.datasets = datasets
         """What was filled in, and lists of choices."""
-        self._lines: list[str] = []
+        self.lines: list[str] = []
+        self.fields: list[FormField] = []
+        """Fields, by where they stand in all lines joined."""
+        self._length = 0
         self._taken: defaultdict[tuple[int, str], int] = defaultdict(int)
         """Data nodes with a name that were given to fields, by the node that holds them."""
 
-    def lines_of(self, container: XmlElement, data: XmlElement) -> list[str]:
-        """Return the lines of the fields and texts in a part of the template, with its part of the data."""
+    def read(self, container: XmlElement, data: XmlElement) -> None:
+        """Add the lines of the fields and texts in a part of the template, with its part of the data."""
         for child in container.elements:
-            if child.attributes.get("presence") in _HIDDEN or len(self._lines) > MAX_LINES:
+            if child.attributes.get("presence") in _HIDDEN or len(self.lines) > MAX_LINES:
                 continue
             if child.name in _CONTAINERS:
                 for node in self._parts_of(child, data):
-                    self.lines_of(child, node)
+                    self.read(child, node)
             elif child.name == "exclGroup":
                 self._add_choices(child, data)
             elif child.name == "field":
-                self._add(self._field_line(child, self._value(child, data)))
+                self._add_field(child, self._value(child, data))
             elif child.name == "draw":
                 self._add(_value_text(child))
-        return self._lines
 
-    def _add(self, line: str) -> None:
-        if line:
-            self._lines.append(line)
+    def _add(self, *parts: str) -> list[tuple[int, int]]:
+        """Add a line of some parts, and return where each of them stands; empty ones add nothing."""
+        places: list[tuple[int, int]] = []
+        at = self._length
+        for part in parts:
+            places.append((at, at + len(part)))
+            at += len(part)
+        if at > self._length:
+            self.lines.append("".join(parts))
+            self._length = at + 1
+        return places
 
     def _add_choices(self, group: XmlElement, data: XmlElement) -> None:
         """Add a line for each of the buttons of which one is chosen."""
-        self._add(_caption(group))
+        (caption,) = self._add(_caption(group))
         chosen = self._value(group, data)
+        values: list[tuple[int, int]] = []
         for button in group.elements:
             if button.name == "field" and button.attributes.get("presence") not in _HIDDEN:
                 is_chosen = bool(chosen) and chosen == _on_value(button)
-                self._add(f"{CHOSEN if is_chosen else NOT_CHOSEN} {_label(button)}")
+                _, value = self._add(f"{CHOSEN if is_chosen else NOT_CHOSEN} ", _label(button))
+                values += [value] if is_chosen and value[0] < value[1] else []
+        self._note(caption, values)
 
     def _parts_of(self, container: XmlElement, data: XmlElement) -> list[XmlElement]:
         """Return the parts of the data that a part of the template is shown for, once each."""
@@ -238,18 +254,32 @@ class _FormReader:
         self._taken[id(data), name] += len(taken)
         return taken
 
-    def _field_line(self, entry: XmlElement, value: str) -> str:
-        """Return label and value of a field in one line."""
+    def _add_field(self, entry: XmlElement, value: str) -> None:
+        """Add label and value of a field in one line."""
         ui = entry.find("ui")
         kinds = {child.name for child in ui.elements} if ui else set[str]()
         if kinds & _NO_VALUE:
-            return ""
+            return
         if "checkButton" in kinds:
             is_set = bool(value) and value == _on_value(entry)
-            return f"{CHECKED if is_set else NOT_CHECKED} {_label(entry)}"
+            mark, _, label = self._add(CHECKED if is_set else NOT_CHECKED, " ", _label(entry))
+            self._note(label, [mark] if is_set else [], is_check=True)
+            return
         choices = dict(zip(*reversed(_items(entry)), strict=False)) or self._bound_choices(entry)
         shown = ", ".join(choices.get(line, line) for line in value.split("\n")) if choices else value
-        return f"{_label(entry).rstrip(' :')}: {shown}" if shown else _caption(entry)
+        label, _, written = (
+            self._add(_label(entry).rstrip(" :"), ": ", shown)
+            if shown
+            else self._add(_caption(entry), "", "")
+        )
+        self._note(label, [written] if shown else [])
+
+    def _note(
+        self, label: tuple[int, int], values: Sequence[tuple[int, int]], *, is_check: bool = False
+    ) -> None:
+        """Note a field that has a label."""
+        if label[0] < label[1]:
+            self.fields.append(FormField((label,), tuple(values), is_check=is_check))
 
     def _bound_choices(self, entry: XmlElement) -> dict[str, str]:
         """Return what a field shows for the values of a list of choices that is part of the data."""

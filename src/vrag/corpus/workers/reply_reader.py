@@ -21,7 +21,7 @@ from vrag.corpus.workers.replies import FRAME, FileOpened, ItemMade, ReplyFiles,
 from vrag.corpus.workers.sandbox import Protection
 from vrag.errors import VragError
 from vrag.geometry import Box, Size
-from vrag.item_facts import decode_facts
+from vrag.item_facts import decode_facts, list_places
 from vrag.types import Clip, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
@@ -233,14 +233,8 @@ def _facts(fields: _ItemMade) -> ItemFacts:
         facts = decode_facts(fields.facts)
     except ValueError as error:
         raise ReplyError(f"facts of an item that are none ({str(error)[:200]})") from None
-    if any(not 0 <= part.start < part.end <= len(fields.text) for part in facts.turned):
-        raise ReplyError("turned lines outside of their text")
-    spans = [(cell.start, cell.end) for cell in facts.cells]
-    spans += [(cell.start, cell.end) for table in facts.tables for cell in table.cells]
-    spans += [table.caption for table in facts.tables if table.caption]
-    spans += [(heading.start, heading.end) for heading in facts.headings]
-    if any(not 0 <= start < end <= len(fields.text) for start, end in spans):
-        raise ReplyError("cells, tables or headings outside of their text")
+    if any(not 0 <= start < end <= len(fields.text) for start, end in list_places(facts)):
+        raise ReplyError("facts about parts that are outside of the text")
     return facts
 
 

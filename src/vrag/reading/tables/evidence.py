@@ -138,6 +138,13 @@ _DATE = re.compile(
     r"(?:\d{1,2},?\s)?\d{2,4})\W{0,2}"
 )
 _DRAWN = re.compile(r"[|+=_/\\<>^v~-]{2,}|[|/\\]")
+_AMOUNT = r"(?:(?:US|A|C)?[$€£¥₹]\s?)?[-−]?\d[\d,.]*(?:\s?%|\s\w{1,12})?"
+_RANGE = re.compile(rf"{_AMOUNT}\s?(?:[-–—~]|\bto\b|\band\b)\s?{_AMOUNT}")
+_BOUND = re.compile(
+    rf"(?:[<>≤≥]=?|(?:greater|more|less|fewer|higher|lower|larger|smaller|older|younger|longer|shorter)\sthan"
+    rf"|over|under|above|below|up\sto|at\s(?:least|most)|from|until)\s?{_AMOUNT}",
+    re.IGNORECASE,
+)
 _TOTAL_FIGURE = re.compile(r"\d[\d,.]*\s?[%=].{0,6}|\W?\d[\d,.]*(?:\s\w{1,12}){1,2}")
 
 
@@ -203,14 +210,25 @@ def is_figure(text: str) -> bool:
     )
 
 
+def is_amount(text: str) -> bool:
+    """Return whether a cell holds a figure, a range of two or a bound, as classes have.
+
+    >>> [is_amount(text) for text in ("25–29", "Over 65", "over the sea")]
+    [True, True, False]
+    """
+    text = text.strip()
+    return is_figure(text) or _RANGE.fullmatch(text) is not None or _BOUND.fullmatch(text) is not None
+
+
 def _has_figures(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
     """Return whether a column holds figures in several rows that have a text elsewhere."""
     columns: dict[int, list[bool]] = defaultdict(list)
-    labelled = {row for (row, _), text in texts.items() if not is_figure(text)}
-    dated = {row for (row, column), text in texts.items() if column == 0 and is_figure(text)}
-    for (row, column), text in texts.items():
-        if row > 0 or (is_figure(text) and row in labelled):
-            columns[column].append(is_figure(text) and (row in labelled or (row in dated and column > 0)))
+    amounts = {place: is_amount(text) for place, text in texts.items()}
+    labelled = {row for (row, _), is_one in amounts.items() if not is_one}
+    dated = {row for (row, column), is_one in amounts.items() if column == 0 and is_one}
+    for (row, column), is_one in amounts.items():
+        if row > 0 or (is_one and row in labelled):
+            columns[column].append(is_one and (row in labelled or (row in dated and column > 0)))
     small = grid.ruled_below and grid.height < 4
     wanted = max(1 if small else 2, 0.25 * grid.height)
     return any(

@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from vrag.item_facts import move_places
+
 if TYPE_CHECKING:
     from vrag.types import Item
 
@@ -67,10 +69,9 @@ def leave_out_marks(item: Item) -> Item:
         return position - removed[before] - inside
 
     words = (replace(word, start=moved(word.start), end=moved(word.end)) for word in item.words)
-    turned = (replace(part, start=moved(part.start), end=moved(part.end)) for part in item.facts.turned)
     return replace(
         item,
         text=without_raised_marks(item.text),
         words=tuple(word for word in words if word.start < word.end),
-        facts=replace(item.facts, turned=tuple(part for part in turned if part.start < part.end)),
+        facts=move_places(item.facts, moved, moved),
     )

@@ -12,6 +12,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.libreoffice.xml_parts import shown_text
+from vrag.item_facts import move_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +64,5 @@ def _insert_hyphens(item: Item, places: list[int]) -> Item:
 
     text = "-".join(item.text[first:last] for first, last in pairwise([0, *places, len(item.text)]))
     words = (replace(word, start=start(word.start), end=end(word.end)) for word in item.words)
-    turned = (replace(part, start=start(part.start), end=end(part.end)) for part in item.facts.turned)
-    headings = (replace(each, start=start(each.start), end=end(each.end)) for each in item.facts.headings)
-    facts = replace(item.facts, turned=tuple(turned), headings=tuple(headings))
+    facts = move_places(item.facts, start, end)
     return replace(item, text=text, words=tuple(words), facts=facts)

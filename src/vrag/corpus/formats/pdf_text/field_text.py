@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.formats.pdfium_annotations import AnnotationKind
+from vrag.corpus.formats.pdfium_annotations import CHECKED, NOT_CHECKED, AnnotationKind
 from vrag.corpus.ocr import WORD
 from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
@@ -115,6 +115,8 @@ def _field_texts(shown: AnnotationPage, words: Sequence[FieldWord]) -> list[Fiel
                 entry.words = [FieldWord(" ", match[0], entry.bounds) for match in found]
             case AnnotationKind.FILE:
                 entry.words = []
+            case AnnotationKind.LIST:
+                entry.words = _mark_chosen(annotation, entry)
             case AnnotationKind.TEXT:
                 entry.words = _spaced_as(annotation, entry.words)
     return [entry for entry in fields if entry.words and entry.bounds.area > 0]
@@ -142,6 +144,29 @@ def _assign_words(fields: Sequence[FieldText], words: Sequence[FieldWord]) -> No
             glue = word.glue if owner == previous else "\n"
             fields[owner].words.append(word._replace(glue=glue))
         previous = owner
+
+
+def _mark_chosen(annotation: ShownAnnotation, entry: FieldText) -> list[FieldWord]:
+    """Put a mark of its state before each entry of a list; none where the lines are not its entries."""
+    lines: list[list[FieldWord]] = []
+    for word in entry.words:
+        if lines and "\n" not in word.glue:
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+    field = annotation.field
+    names = ["".join(name.split()) for name in field.options] if field else []
+    shown = ["".join("".join(word.text.split()) for word in line) for line in lines]
+    first = next((at for at in range(len(names)) if shown and names[at : at + len(shown)] == shown), None)
+    if field is None or first is None:
+        return entry.words
+    marked: list[FieldWord] = []
+    for number, line in enumerate(lines, first):
+        box = line[0].box
+        left = Box.unit(min(entry.bounds.x1, box.x1), box.y1, box.x1, box.y2)
+        mark = CHECKED if number in field.chosen else NOT_CHECKED
+        marked += (FieldWord(line[0].glue, mark, left), line[0]._replace(glue=" "), *line[1:])
+    return marked
 
 
 def _spaced_as(annotation: ShownAnnotation, words: list[FieldWord]) -> list[FieldWord]:
@@ -272,6 +297,8 @@ def _beside(
     if not len(boxes) or entry.kind is AnnotationKind.NOTE:
         return None, None
     x1, y1, x2, y2 = entry.first_line.as_tuple()
+    if any("\n" in word.glue for word in entry.words[1:]):  # its label stands anywhere at its top
+        y1, y2 = min(y1, entry.bounds.y1), y2 + (y2 - y1) / 2
     middle = (boxes[:, 1] + boxes[:, 3]) / 2
     same_line = ((y1 < middle) & (middle < y2)) | (
         (boxes[:, 1] < (y1 + y2) / 2) & ((y1 + y2) / 2 < boxes[:, 3])

@@ -10,6 +10,8 @@ from vrag.corpus.formats.texts.table_lines import LinedTable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vrag.types import FormField
+
 
 class Section(NamedTuple):
     """Text under one heading, which is its first line."""
@@ -21,6 +23,8 @@ class Section(NamedTuple):
     """Its tables, with their places in the text."""
     unread: tuple[str, ...] = ()
     """Sentences about what is seen beside it and not read."""
+    fields: tuple[FormField, ...] = ()
+    """Fields of a form, with their places in the text, in order."""
 
 
 def strip_text(text: str) -> str:

@@ -1,0 +1,73 @@
+"""Answers from tables that a file has as such: the one cell that a question names by its row and column.
+
+Where the file itself says what is a cell, the words of its row and its column together are all words of the
+question, and no other cell fits, nothing is left to be guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vrag.reading.answer import Mark, MarkRole, Reading
+from vrag.reading.page_candidates import asks_to_compute, describe_rows, frame_rows, split_title
+from vrag.reading.places.field_answers import PROBABILITY, UNANSWERED, common_words, is_answer, name_terms
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.query_analysis import without_form
+from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.types import Item
+
+
+def find_named_cell(question: str, pages: Iterable[tuple[Item, Sequence[DocumentTable]]]) -> Reading | None:
+    """Return the cell that a question names; None if none or several of different text do.
+
+    Args:
+        question: The question.
+        pages: Items with their tables; only those of sheets and of files that have tables as such count.
+    """
+    kind = find_focus(question).kind
+    if kind in UNANSWERED or kind is AnswerKind.YES_NO:
+        return None
+    found = [
+        _read_cell(item.id, table, cell)
+        for item, tables in pages
+        if item.facts.worksheet or item.facts.tables
+        for table in tables
+        for cell in _list_named(question, kind, table)
+    ]
+    if len({reading.text for reading in found}) != 1:
+        return None
+    return found[0] if is_answer(question, kind, found[0]) else None
+
+
+def _list_named(question: str, kind: AnswerKind, table: DocumentTable) -> Iterator[Cell]:
+    """Yield the cells of a table whose heads have the words of a question, and no others."""
+    asked, common = name_terms(without_form(question)), common_words(kind)
+    columns = {
+        column: name_terms(" ".join(split_title(table, column)[1]))
+        for column in range(table.header_columns, table.width)
+    }
+    rows = {
+        row: name_terms(" ".join(head.text for head in table.row_heads(row)))
+        for row in range(table.header_rows, table.height)
+    }
+    for cell in table.cells:
+        row, column = rows.get(cell.row), columns.get(cell.column)
+        if not row or not column or not cell.text.strip() or row <= column or column <= row:
+            continue
+        is_named = asked & row and asked & column and asked ^ (row | column) <= common
+        if is_named and not asks_to_compute(question, row | column):
+            yield cell
+
+
+def _read_cell(item: str, table: DocumentTable, cell: Cell) -> Reading:
+    heads = (*table.row_heads(cell.row), *table.column_heads(cell.column))
+    marked = [(MarkRole.ANSWER, cell), *((MarkRole.HEAD, head) for head in heads)]
+    return Reading(
+        item=item,
+        text=cell.text,
+        context=describe_rows(table, [cell]),
+        probability=PROBABILITY,
+        is_certain=True,
+        frame=frame_rows(table, [cell]),
+        marks=tuple(Mark(role, each.box) for role, each in marked if each.box is not None),
+    )
