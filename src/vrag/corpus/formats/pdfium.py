@@ -14,7 +14,7 @@ import io
 import math
 import re
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -329,7 +329,7 @@ class PdfiumPage:
         raw.FPDF_GetPageBoundingBox(self._page.raw, box)
         return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
 
-    @property
+    @cached_property
     def has_replaced_fonts(self) -> bool:
         """True if some of its text has a font that the file does not contain, or one made of drawings.
 
@@ -339,7 +339,7 @@ class PdfiumPage:
 
         if self._has_annotations:
             return True
-        fonts: set[int | None] = set()
+        fonts: set[int] = set()
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
         ]
@@ -355,7 +355,7 @@ class PdfiumPage:
                 match raw.FPDFPageObj_GetType(entry):
                     case raw.FPDF_PAGEOBJ_TEXT:
                         font = raw.FPDFTextObj_GetFont(entry)
-                        address = ctypes.cast(font, ctypes.c_void_p).value
+                        address = address_of(font)
                         if address not in fonts and not _is_contained(font):
                             return True
                         fonts.add(address)
@@ -480,6 +480,14 @@ def to_image(pixels: NDArray[np.uint8]) -> Image:
     return Image.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", pixels.strides[0], 1)
 
 
+def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
+    """Return the address that a handle holds, which tells it from others; 0 for none.
+
+    `ctypes.cast` would take as long as eight calls of PDFium.
+    """
+    return ctypes.c_void_p.from_buffer(handle).value or 0
+
+
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     """Return whether a file contains a font as a font file."""
     from pypdfium2 import raw
@@ -561,7 +569,10 @@ class Layer:
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
                 sides = left.value, bottom.value, right.value, top.value
-                if sides[0] <= sides[2] and sides[1] <= sides[3] and all(map(math.isfinite, sides)):
+                if (
+                    -math.inf < sides[0] <= sides[2] < math.inf
+                    and -math.inf < sides[1] <= sides[3] < math.inf
+                ):
                     found.append(sides)
         return found
 
