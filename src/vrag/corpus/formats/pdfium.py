@@ -59,6 +59,8 @@ MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 10_000
 """Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
+MAX_FONT_NAME = 128
+"""Bytes of the longest name of a font, with the zero that ends it."""
 MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
 """Entries of an outline that are read, and their levels."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
@@ -335,11 +337,19 @@ class PdfiumPage:
 
         Annotations count as such text: many are drawn in a font of PDFium's own.
         """
+        return self._has_annotations or self._fonts is None or not all(map(_is_contained, self._fonts))
+
+    @property
+    def font_names(self) -> list[str]:
+        """Names of the fonts of its text; none if it has too many objects."""
+        return [_font_name(font) for font in self._fonts or ()]
+
+    @cached_property
+    def _fonts(self) -> list[Any] | None:
+        """The fonts of its text; None if it has more objects than are looked through."""
         from pypdfium2 import raw
 
-        if self._has_annotations:
-            return True
-        fonts: set[int] = set()
+        fonts: dict[int, Any] = {}
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
         ]
@@ -349,21 +359,18 @@ class PdfiumPage:
             count = count_objects(owner)
             remaining -= count
             if remaining < 0:
-                return True
+                return None
             for index in range(count):
                 entry = get_object(owner, index)
                 match raw.FPDFPageObj_GetType(entry):
                     case raw.FPDF_PAGEOBJ_TEXT:
                         font = raw.FPDFTextObj_GetFont(entry)
-                        address = address_of(font)
-                        if address not in fonts and not _is_contained(font):
-                            return True
-                        fonts.add(address)
+                        fonts.setdefault(address_of(font), font)
                     case raw.FPDF_PAGEOBJ_FORM:
                         owners.append((entry, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject))
                     case _:
                         pass
-        return False
+        return list(fonts.values())
 
     def can_draw(self, text: str) -> bool:
         """Return whether PDFium has the letters of a word, which is on the page, to draw them.
@@ -498,6 +505,14 @@ def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     )
 
 
+def _font_name(font: Any) -> str:  # noqa: ANN401 - a handle of PDFium
+    from pypdfium2 import raw
+
+    buffer = ctypes.create_string_buffer(MAX_FONT_NAME)
+    raw.FPDFFont_GetBaseFontName(font, buffer, MAX_FONT_NAME)
+    return buffer.value.decode("utf-8", "replace")
+
+
 Sides = tuple[float, float, float, float]
 """Left, bottom, right and top in PDF coordinates."""
 
@@ -544,6 +559,7 @@ class Layer:
         self._get_angle = raw.FPDFText_GetCharAngle
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
+        self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
 
     def characters(self) -> str:
         """Return its characters, each at its PDFium index."""
@@ -575,6 +591,14 @@ class Layer:
                 ):
                     found.append(sides)
         return found
+
+    def font_name(self, index: int) -> str:
+        """Return the name of the font of a character; "" if it has none."""
+        from pypdfium2 import raw
+
+        name = self._font_name
+        size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
+        return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
 
     def turn(self, index: int) -> int | None:
         """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""
