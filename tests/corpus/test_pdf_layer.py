@@ -250,10 +250,6 @@ class TestWords:
     def test_narrow_japanese_letters_are_unfolded_with_their_marks(self) -> None:
         assert unfold_characters("ｶﾞｽ") == "ガ" + SKIPPED + "ス"
 
-    def test_bullets_and_signs_of_symbol_fonts_are_characters(self) -> None:
-        assert unfold_characters("\uf0b7 Sloop \uf0b3 5 \uf0fe") == "• Sloop ≥ 5 ☑"
-        assert unfold_characters("\uf041") == "\uf041"
-
     def test_letters_for_shapes_are_unfolded(self) -> None:
         assert unfold_word("ﬁnance oﬃce") == "finance office"
         assert unfold_word("\ufeb3\ufefc\ufee1") == "سلام"

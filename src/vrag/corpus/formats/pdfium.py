@@ -14,7 +14,7 @@ import io
 import math
 import re
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -59,6 +59,8 @@ MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 10_000
 """Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
+MAX_FONT_NAME = 128
+"""Bytes of the longest name of a font, with the zero that ends it."""
 MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
 """Entries of an outline that are read, and their levels."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
@@ -331,17 +333,25 @@ class PdfiumPage:
         raw.FPDF_GetPageBoundingBox(self._page.raw, box)
         return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
 
-    @property
+    @cached_property
     def has_replaced_fonts(self) -> bool:
         """True if some of its text has a font that the file does not contain, or one made of drawings.
 
         Annotations count as such text: many are drawn in a font of PDFium's own.
         """
+        return self._has_annotations or self._fonts is None or not all(map(_is_contained, self._fonts))
+
+    @property
+    def font_names(self) -> list[str]:
+        """Names of the fonts of its text; none if it has too many objects."""
+        return [_font_name(font) for font in self._fonts or ()]
+
+    @cached_property
+    def _fonts(self) -> list[Any] | None:
+        """The fonts of its text; None if it has more objects than are looked through."""
         from pypdfium2 import raw
 
-        if self._has_annotations:
-            return True
-        fonts: set[int | None] = set()
+        fonts: dict[int, Any] = {}
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
         ]
@@ -351,21 +361,18 @@ class PdfiumPage:
             count = count_objects(owner)
             remaining -= count
             if remaining < 0:
-                return True
+                return None
             for index in range(count):
                 entry = get_object(owner, index)
                 match raw.FPDFPageObj_GetType(entry):
                     case raw.FPDF_PAGEOBJ_TEXT:
                         font = raw.FPDFTextObj_GetFont(entry)
-                        address = ctypes.cast(font, ctypes.c_void_p).value
-                        if address not in fonts and not _is_contained(font):
-                            return True
-                        fonts.add(address)
+                        fonts.setdefault(address_of(font), font)
                     case raw.FPDF_PAGEOBJ_FORM:
                         owners.append((entry, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject))
                     case _:
                         pass
-        return False
+        return list(fonts.values())
 
     def can_draw(self, text: str) -> bool:
         """Return whether PDFium has the letters of a word, which is on the page, to draw them.
@@ -486,6 +493,14 @@ def to_image(pixels: NDArray[np.uint8]) -> Image:
     return Image.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", pixels.strides[0], 1)
 
 
+def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
+    """Return the address that a handle holds, which tells it from others; 0 for none.
+
+    `ctypes.cast` would take as long as eight calls of PDFium.
+    """
+    return ctypes.c_void_p.from_buffer(handle).value or 0
+
+
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     """Return whether a file contains a font as a font file."""
     from pypdfium2 import raw
@@ -494,6 +509,14 @@ def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     return bool(
         raw.FPDFFont_GetIsEmbedded(font) > 0 and raw.FPDFFont_GetFontData(font, None, 0, size) and size.value
     )
+
+
+def _font_name(font: Any) -> str:  # noqa: ANN401 - a handle of PDFium
+    from pypdfium2 import raw
+
+    buffer = ctypes.create_string_buffer(MAX_FONT_NAME)
+    raw.FPDFFont_GetBaseFontName(font, buffer, MAX_FONT_NAME)
+    return buffer.value.decode("utf-8", "replace")
 
 
 Sides = tuple[float, float, float, float]
@@ -542,6 +565,7 @@ class Layer:
         self._get_angle = raw.FPDFText_GetCharAngle
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
+        self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
 
     def characters(self) -> str:
         """Return its characters, each at its PDFium index."""
@@ -567,9 +591,20 @@ class Layer:
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
                 sides = left.value, bottom.value, right.value, top.value
-                if sides[0] <= sides[2] and sides[1] <= sides[3] and all(map(math.isfinite, sides)):
+                if (
+                    -math.inf < sides[0] <= sides[2] < math.inf
+                    and -math.inf < sides[1] <= sides[3] < math.inf
+                ):
                     found.append(sides)
         return found
+
+    def font_name(self, index: int) -> str:
+        """Return the name of the font of a character; "" if it has none."""
+        from pypdfium2 import raw
+
+        name = self._font_name
+        size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
+        return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
 
     def turn(self, index: int) -> int | None:
         """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""

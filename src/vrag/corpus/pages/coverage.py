@@ -107,12 +107,13 @@ def _find_dense_part(strokes: Pixels) -> Part | None:
 
     None if there is none.
     """
-    sums = load_opencv().integral(strokes)[::CELL, ::CELL]
-    counts = sums[1:, 1:] - sums[:-1, 1:] - sums[1:, :-1] + sums[:-1, :-1]
+    height, width = strokes.shape
+    down, across = height // CELL, width // CELL
+    cells = strokes[: down * CELL, : across * CELL].reshape(down, CELL, across * CELL)
+    counts = cells.sum(axis=1, dtype=np.uint8).reshape(down, across, CELL).sum(axis=2, dtype=np.uint8)
     rows, columns = np.nonzero(counts >= MIN_DENSITY * CELL * CELL)
     if len(rows) < MIN_CELLS:
         return None
-    height, width = strokes.shape
     left, top = (CELL * max(0, int(cells.min()) - AROUND) for cells in (columns, rows))
     right, bottom = (CELL * (int(cells.max()) + 1 + AROUND) for cells in (columns, rows))
     return left, top, min(right, width), min(bottom, height)
@@ -235,7 +236,7 @@ def _keep_letters(residue: Pixels, part: Part, shortest: int) -> Pixels | None:
     kept[0] = False
     if not kept.any():
         return None
-    return kept.astype(np.uint8)[labels]
+    return kept.astype(np.uint8).take(labels)
 
 
 def _count_strokes(bounds: Bounds, ink: InkMap, *, is_upright: bool) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ class InkMap:
     @cached_property
     def _down(self) -> NDArray[np.int32]:
         """Cumulative sums of the steps between a pixel and the one below it."""
-        return load_opencv().integral(np.ascontiguousarray(find_steps(np.ascontiguousarray(self.grey.T)).T))
+        return load_opencv().integral(find_steps(self.grey, axis=0))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -180,13 +180,17 @@ def reduce_picture(pixels: Pixels, factor: int) -> Pixels:
     return load_opencv().resize(whole, (width, height), interpolation=load_opencv().INTER_AREA)
 
 
-def find_steps(grey: Pixels) -> Pixels:
-    """Return 1 for each pixel that differs from the one to its right."""
+def find_steps(grey: Pixels, axis: int = 1) -> Pixels:
+    """Return 1 for each pixel that differs from the one to its right (axis 1) or below it (0)."""
     cv2 = load_opencv()
     steps = np.empty_like(grey)
-    steps[:, -1] = 0
-    cv2.absdiff(grey[:, :-1], grey[:, 1:], steps[:, :-1])
-    return cv2.threshold(steps, MIN_STEP, 1, cv2.THRESH_BINARY)[1]
+    if axis:
+        steps[:, -1] = 0
+        cv2.absdiff(grey[:, :-1], grey[:, 1:], steps[:, :-1])
+    else:
+        steps[-1] = 0
+        cv2.absdiff(grey[:-1], grey[1:], steps[:-1])
+    return cv2.threshold(steps, MIN_STEP, 1, cv2.THRESH_BINARY, steps)[1]
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -60,5 +61,6 @@ def find_slanted(page: PlacedText, size: tuple[int, int]) -> NDArray[np.bool_]:
             slanted.append(index)
     if not slanted:
         return np.zeros(len(page.words), np.bool_)
-    lines = np.array([page.text.count("\n", 0, word.start) for word in page.words])
+    breaks = [match.start() for match in re.finditer("\n", page.text)]
+    lines = np.searchsorted(breaks, [word.start for word in page.words])
     return np.isin(lines, lines[slanted])

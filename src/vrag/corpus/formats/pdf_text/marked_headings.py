@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,10 @@ def locate_headings(text: str, titles: Iterable[tuple[str, int]]) -> tuple[Marke
         text: Text of the page.
         titles: Titles with their levels, from 1.
     """
-    page = _PageLines(text)
     found: list[MarkedHeading] = []
+    page: _PageLines | None = None
     for title, level in islice(titles, MAX_TITLES):
+        page = page or _PageLines(text)
         after = found[-1].end if found else 0
         span = page.find(title, after) or page.find(title, 0)
         if span and not any(span[0] < each.end and each.start < span[1] for each in found):
@@ -52,25 +53,41 @@ class _PageLines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        runs = list(_LETTERS.finditer(text))
-        self._places = [place for run in runs for place in range(run.start(), run.end())]
-        self._letters = "".join(_fold(text[place]) for place in self._places)
+        folded = _fold_text(text)
+        spans = [run.span() for run in _LETTERS.finditer(text)]
+        self._letters = "".join(folded[start:end] for start, end in spans)
+        self._run_starts = [start for start, _ in spans]
+        self._run_offsets = [0, *accumulate(end - start for start, end in spans)]
+        """Number of letters before each run of them."""
         lengths = [len(line) + 1 for line in text.split("\n")]
         self._starts: Sequence[int] = [0, *accumulate(lengths)]
 
     def find(self, title: str, after: int) -> tuple[int, int] | None:
         """Return the range of the lines that are a title, from a place in the text on; None if none are."""
-        letters = "".join(_fold(letter) for run in _LETTERS.findall(title) for letter in run)
+        letters = _fold_text("".join(_LETTERS.findall(title)))
         if not 0 < len(letters) <= MAX_TITLE_LETTERS:
             return None
-        at = bisect_left(self._places, after) - 1
+        at = self._count_letters(after) - 1
         for _ in range(MAX_PLACES):
             at = self._letters.find(letters, at + 1)
             if at < 0:
                 return None
-            if span := self._lines_of(self._places[at], self._places[at + len(letters) - 1] + 1):
+            if span := self._lines_of(self._place(at), self._place(at + len(letters) - 1) + 1):
                 return span
         return None
+
+    def _place(self, letter: int) -> int:
+        """Return where a letter stands in the text, by its number."""
+        run = bisect_right(self._run_offsets, letter) - 1
+        return self._run_starts[run] + letter - self._run_offsets[run]
+
+    def _count_letters(self, end: int) -> int:
+        """Return the number of letters before a place in the text."""
+        run = bisect_left(self._run_starts, end)
+        if not run:
+            return 0
+        inside = self._run_offsets[run - 1] + end - self._run_starts[run - 1]
+        return min(inside, self._run_offsets[run])
 
     def _lines_of(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the whole lines of a range, if they have nothing else but a number before it."""
@@ -86,6 +103,12 @@ class _PageLines:
             return None
         line = self._text[first:last]
         return first + len(line) - len(line.lstrip()), first + len(line.rstrip())
+
+
+def _fold_text(text: str) -> str:
+    """Return a text without case, its letters one for one."""
+    folded = text.casefold()
+    return folded if len(folded) == len(text) else "".join(map(_fold, text))
 
 
 def _fold(letter: str) -> str:

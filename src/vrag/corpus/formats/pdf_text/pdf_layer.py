@@ -19,6 +19,11 @@ from vrag.corpus.formats.pdf_text.raised_words import (
     write_cents,
 )
 from vrag.corpus.formats.pdf_text.right_to_left import ARABIC, LEADING_SIGN, SCRIPT_CHANGE, order_letters
+from vrag.corpus.formats.pdf_text.symbol_fonts import (
+    has_symbol_font,
+    replace_private_signs,
+    replace_signs,
+)
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
@@ -52,8 +57,9 @@ def read_layer(page: PdfiumPage) -> PlacedText:
     """
     frame = page.frame
     with page.layer() as layer:
-        characters = unfold_characters(layer.characters())
-        words = leave_out_doubles(layer, list(_list_words(layer, characters, frame)))
+        characters = unfold_characters(replace_private_signs(layer, layer.characters()))
+        has_signs = has_symbol_font(page.font_names)
+        words = leave_out_doubles(layer, list(_list_words(layer, characters, frame, has_signs=has_signs)))
         mark_short_words(layer, words)
         write_cents(words)
         words = join_spaced_letters(words)
@@ -64,8 +70,15 @@ def read_layer(page: PdfiumPage) -> PlacedText:
     return _join(words, characters, frame)
 
 
-def _list_words(layer: Layer, characters: str, frame: PageFrame) -> Iterator[LayerWord]:
-    """Yield the words that are in view, in the order of the layer, without their marks."""
+def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: bool) -> Iterator[LayerWord]:
+    """Yield the words that are in view, in the order of the layer, without their marks.
+
+    Args:
+        layer: Their layer.
+        characters: Its characters.
+        frame: The page.
+        has_signs: Whether the page has a font with signs in the place of letters.
+    """
     for start, end, glue in _list_spans(characters):
         rects = layer.rects(start, end)
         if not rects:
@@ -77,6 +90,8 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame) -> Iterator[Lay
         turn = layer.turn(start)
         upright = turn_sides(sides, turn) if turn else sides
         text = characters[start:end]
+        if has_signs:
+            text = replace_signs(layer, start, text, rects)
         word = LayerWord(text, start, end, sides, turn or 0, upright, clip_box(box), glue=glue)
         if not text.isascii() and ARABIC.match(text):
             word.text = order_letters(layer, start, text)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vrag.corpus.formats.pdfium import address_of
 from vrag.corpus.pages.trust import reads_as
 
 if TYPE_CHECKING:
@@ -125,17 +126,13 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     removed: set[int] = set()
     try:
         for group in groups[:MAX_TESTS]:
-            left = [text for text in group if _address(text) not in removed]
+            left = [text for text in group if address_of(text.handle) not in removed]
             if left and not _is_drawn(page, left):
-                removed |= {_address(text) for text in left}
+                removed |= {address_of(text.handle) for text in left}
                 hidden += [_text_of(text.handle, layer) for text in left]
     finally:
         raw.FPDFText_ClosePage(layer)
     return " ".join(" ".join(filter(None, hidden)).split())
-
-
-def _address(text: _TextObject) -> int:
-    return ctypes.cast(text.handle, ctypes.c_void_p).value or 0
 
 
 def _is_drawn(page: PdfiumPage, texts: Sequence[_TextObject]) -> bool:

@@ -287,7 +287,10 @@ def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
     Those that were divided from another one are left as they are.
     """
     for at, word in enumerate(words):
-        if len(word.text) > MARK_LENGTH or word.glue is not None or not _MARK.fullmatch(word.text):
+        text = word.text
+        if len(text) > MARK_LENGTH or word.glue is not None or (len(text) > 1 and text.isalpha()):
+            continue
+        if not _MARK.fullmatch(text):
             continue
         before = words[at - 1] if at else None
         after = words[at + 1] if at + 1 < len(words) else None

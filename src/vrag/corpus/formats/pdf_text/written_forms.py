@@ -13,27 +13,6 @@ _FULL_WIDTH: dict[int, int | str] = {
     code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0) not in "!(),:;?[]{|}"
 }
 """Full-width letters, digits and signs of numbers → ASCII. Punctuation of East Asian text stays as it is."""
-_SYMBOLS: dict[int, int | str] = {
-    0xF06F: "□",
-    0xF071: "❑",
-    0xF076: "❖",
-    0xF0A7: "▪",
-    0xF0A8: "◻",
-    0xF0B0: "°",
-    0xF0B1: "±",
-    0xF0B3: "≥",
-    0xF0B4: "×",
-    0xF0B7: "•",
-    0xF0D8: "➢",
-    0xF0FC: "✓",
-    0xF0FD: "☒",
-    0xF0FE: "☑",
-}
-"""Codes of bullets, check marks and signs in the fonts Symbol and Wingdings → their characters.
-
-Word writes them so. Those that mean something else in the other font, and are used in both, are left.
-"""
-_PLAIN = _FULL_WIDTH | _SYMBOLS
 _HALF_WIDTH = re.compile("[\uff66-\uff9d][\uff9e\uff9f]?")
 """A narrow Japanese letter with its mark."""
 _FULL_WIDTH_COMMA = re.compile("(?<=[0-9])\uff0c(?=[0-9]{3})")
@@ -46,16 +25,16 @@ _FORMS = {
 
 
 def unfold_characters(text: str) -> str:
-    """Write full-width letters and figures as ASCII, narrow Japanese letters and bullets as usual ones.
+    """Write full-width letters and figures as ASCII, narrow Japanese letters as usual ones.
 
     The text keeps its length.
 
-    >>> unfold_characters("\uff11\uff0c\uff12\uff13\uff14\uff05"), unfold_characters("\uf0b7 Sloop")
-    ('1,234%', '• Sloop')
+    >>> unfold_characters("\uff11\uff0c\uff12\uff13\uff14\uff05")
+    '1,234%'
     """
     if text.isascii():
         return text
-    text = _FULL_WIDTH_COMMA.sub(",", text.translate(_PLAIN))
+    text = _FULL_WIDTH_COMMA.sub(",", text.translate(_FULL_WIDTH))
     return _HALF_WIDTH.sub(lambda match: _widen(match[0]), text)
 
 
