@@ -107,7 +107,14 @@ def test_a_text_layer_of_a_scan_is_seen_where_the_picture_has_its_letters(tmp_pa
     assert item.facts.hidden_text == "elsewhere"
 
 
-def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("codes", "text"),
+    [(["4E2D56FD"], "中国"), (["FF11FF15"], "15"), (["4E2D56FD", "56FD4E2D"], "中国国中")],
+    ids=["ideographs", "full-width figures", "two texts in one place"],
+)
+def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(
+    tmp_path: Path, codes: list[str], text: str
+) -> None:
     """PDFium draws nothing for ideographs of a font that the file does not contain; other readers do."""
     font = (
         "/Font << /F1 << /Type /Font /Subtype /Type0 /BaseFont /SimSun /Encoding /UniGB-UCS2-H "
@@ -116,10 +123,11 @@ def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(tmp_path: Path) 
         "/Type /FontDescriptor /FontName /SimSun /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0 "
         "/Ascent 859 /Descent -141 /CapHeight 700 /StemV 80 >> >> ] >> >>"
     )
-    data = pdf_bytes(PdfPage("BT /F1 24 Tf 72 700 Td <4E2D56FD> Tj ET"))
+    data = pdf_bytes(PdfPage("\n".join(f"BT /F1 24 Tf 72 700 Td <{each}> Tj ET" for each in codes)))
     path = data.decode("latin-1").replace("/Font << /F1 3 0 R >>", font)
     items = items_of(tmp_path, path.encode("latin-1"))
-    assert "".join(items[0].text.split()) == "中国"
+    assert "".join(items[0].text.split()) == text
+    assert not items[0].facts.hidden_text
 
 
 def test_marks_between_hidden_words_go_with_them(tmp_path: Path) -> None:

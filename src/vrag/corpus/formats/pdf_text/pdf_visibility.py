@@ -112,7 +112,8 @@ def _overlap_much(first: NDArray[np.float64], second: NDArray[np.float64]) -> ND
 def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     """Take the text out of a page that is not drawn on it, and return it.
 
-    The page has a text layer without it from then on. Text under a picture goes only if OCR reads something
+    The page has a text layer without it from then on. Letters that PDFium lacks stay: other readers have
+    them. Text under a picture goes only if OCR reads something
     else there: scans have their text layer under them.
     """
     from pypdfium2 import raw
@@ -125,7 +126,11 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     removed: set[int] = set()
     try:
         for group in groups[:MAX_TESTS]:
-            left = [text for text in group if _address(text) not in removed]
+            left = [
+                text
+                for text in group
+                if _address(text) not in removed and page.can_draw(_text_of(text.handle, layer))
+            ]
             if left and not _is_drawn(page, left):
                 removed |= {_address(text) for text in left}
                 hidden += [_text_of(text.handle, layer) for text in left]
