@@ -68,6 +68,8 @@ class TestRaisedMarks:
             (("In 2023", "^1", ", 480 ships"), "In 2023 ¹, 480 ships"),
             (("the tax", "^a", " due"), "the tax ᵃ due"),
             (("12.50", "^*", "^1", " paid"), "12.50 *¹ paid"),
+            (("All leases", "^\\(2\\)\\(3\\)", " paid"), "All leases ⁽²⁾⁽³⁾ paid"),
+            (("All leases", "^\\(12\\)", " paid"), "All leases ⁽¹²⁾ paid"),
             (("Weight 3 x 10", "^24", " kg"), "Weight 3 x 10 ²⁴ kg"),
             (("A field of 10", "^-8", " tesla"), "A field of 10 ⁻⁸ tesla"),
         ],
