@@ -22,6 +22,7 @@ from vrag.corpus.pages.segments import (
     split_reading,
     without_words,
 )
+from vrag.corpus.pages.text_columns import order_rows
 from vrag.corpus.pages.trust import contradicts
 from vrag.types import ItemFacts, TextSource
 
@@ -149,7 +150,7 @@ def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows
         bottom = int(min(1.0, region.bottom + MARGIN) * height + 1)
         for reading in read_directions(_to_rgb(pixels[top:bottom, left:right]), (left, top)):
             segments = split_reading(reading, (width, height))
-            rows = [[segment] for segment in segments] if reading.angle else merge_rows(segments)
+            rows = [[segment] for segment in segments] if reading.angle else order_rows(merge_rows(segments))
             if rows:
                 found.append(rows)
     return found
@@ -200,7 +201,7 @@ def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
         return [row for part in found for row in part]
     upright = [line for part in found for row in part for line in row if not line.angle]
     turned = [[line] for part in found for row in part for line in row if line.angle]
-    return [*merge_rows([*upright, *lines]), *turned]
+    return [*order_rows(merge_rows([*upright, *lines])), *turned]
 
 
 def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
