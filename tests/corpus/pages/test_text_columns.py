@@ -57,6 +57,11 @@ def test_columns_of_running_text_are_read_one_behind_the_other() -> None:
     assert found.split("\n") == [title.text, *LEFT, *RIGHT, note.text]
 
 
+def test_the_number_of_a_page_stands_behind_its_columns() -> None:
+    number = TextSegment("12", (), (0.48, 0.42, 0.5, 0.44), 0)
+    assert read(*place([[*LEFT, *NAMES[:1]], [*RIGHT, *NAMES[:1]]]), number).endswith("\n12")
+
+
 def test_three_columns_of_unequal_length_are_read_one_behind_the_other() -> None:
     columns = [[*LEFT, *RIGHT], NAMES, [*RIGHT, *NAMES[:5]]]
     assert read(*place(columns)).split("\n") == [line for column in columns for line in column]

@@ -39,13 +39,17 @@ class _Gutter(NamedTuple):
     right: float
 
     def fit(self, row: Sequence[TextSegment]) -> _Gutter | None:
-        """Return the part of the space that a row leaves; None if one of its lines stands across it."""
+        """Return the part of the space that a row leaves; None if a line stands in or across it."""
         left, right = self
         for segment in row:
-            if (segment.bounds[0] + segment.bounds[2]) / 2 < (left + right) / 2:
-                left = max(left, segment.bounds[2])
+            start, _, end, _ = segment.bounds
+            middle = (start + end) / 2
+            if middle <= left:
+                left = max(left, end)
+            elif middle >= right:
+                right = min(right, start)
             else:
-                right = min(right, segment.bounds[0])
+                return None
         return _Gutter(left, right) if left < right else None
 
 
