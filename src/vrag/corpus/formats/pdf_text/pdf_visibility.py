@@ -122,21 +122,30 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     layer = raw.FPDFText_LoadPage(page.handle)
     covered = (group for group in _covered_groups(objects) if not _is_read(page, group, layer))
     groups = [*_layer_groups(objects), *_overlapping_groups(objects, layer), *(covered if with_ocr else ())]
+    if page.has_replaced_fonts:
+        groups = list(_drawable_groups(page, groups, layer))
     hidden: list[str] = []
     removed: set[int] = set()
     try:
         for group in groups[:MAX_TESTS]:
-            left = [
-                text
-                for text in group
-                if _address(text) not in removed and page.can_draw(_text_of(text.handle, layer))
-            ]
+            left = [text for text in group if _address(text) not in removed]
             if left and not _is_drawn(page, left):
                 removed |= {_address(text) for text in left}
                 hidden += [_text_of(text.handle, layer) for text in left]
     finally:
         raw.FPDFText_ClosePage(layer)
     return " ".join(" ".join(filter(None, hidden)).split())
+
+
+def _drawable_groups(
+    page: PdfiumPage,
+    groups: Iterable[list[_TextObject]],
+    layer: Any,  # noqa: ANN401 - a handle of PDFium
+) -> Iterator[list[_TextObject]]:
+    """Yield of each group the texts whose letters PDFium has to draw."""
+    for group in groups:
+        if drawable := [text for text in group if page.can_draw(_text_of(text.handle, layer))]:
+            yield drawable
 
 
 def _address(text: _TextObject) -> int:
