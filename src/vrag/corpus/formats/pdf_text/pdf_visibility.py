@@ -137,17 +137,6 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     return " ".join(" ".join(filter(None, hidden)).split())
 
 
-def _drawable_groups(
-    page: PdfiumPage,
-    groups: Iterable[list[_TextObject]],
-    layer: Any,  # noqa: ANN401 - a handle of PDFium
-) -> Iterator[list[_TextObject]]:
-    """Yield of each group the texts whose letters PDFium has to draw."""
-    for group in groups:
-        if drawable := [text for text in group if page.can_draw(_text_of(text.handle, layer))]:
-            yield drawable
-
-
 def _address(text: _TextObject) -> int:
     return ctypes.cast(text.handle, ctypes.c_void_p).value or 0
 
@@ -207,6 +196,17 @@ def _overlapping_groups(objects: _PageObjects, layer: Any) -> Iterable[list[_Tex
         own = _text_of(text.handle, layer)
         if any(_text_of(objects.texts[index + 1 + other].handle, layer) != own for other in over.tolist()):
             yield [text]
+
+
+def _drawable_groups(
+    page: PdfiumPage,
+    groups: Iterable[list[_TextObject]],
+    layer: Any,  # noqa: ANN401 - a handle of PDFium
+) -> Iterator[list[_TextObject]]:
+    """Yield of each group the texts whose letters PDFium has to draw."""
+    for group in groups:
+        if drawable := [text for text in group if page.can_draw(_text_of(text.handle, layer))]:
+            yield drawable
 
 
 def _share(part: Rect, whole: Rect) -> float:
