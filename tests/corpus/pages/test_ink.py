@@ -89,6 +89,18 @@ def test_words_that_are_seen_stay(tmp_path: Path, seen: str, turn: int) -> None:
     assert not item.facts.hidden_text
 
 
+@pytest.mark.parametrize("text", ["John Norton, III", "Floor 1", "Ill will I"])
+@pytest.mark.parametrize("direction", ["0 1 -1 0", "0 -1 1 0"])
+def test_turned_letters_of_one_stroke_are_seen_where_they_are_drawn(
+    tmp_path: Path, text: str, direction: str
+) -> None:
+    """Turned by a quarter, they are level bars, and a word of a few of them is as wide as it is high."""
+    turned = f"BT /F1 12 Tf {direction} 300 400 Tm ( {text}) Tj ET\n"
+    assert text in page(tmp_path, SEEN + turned).text
+    (tmp_path / "white").mkdir()
+    assert page(tmp_path / "white", SEEN + WHITE + turned).facts.hidden_text == text
+
+
 def test_words_on_a_photograph_are_seen() -> None:
     noise = np.random.default_rng(0).integers(90, 160, (200, 300, 3), np.uint8)
     layer = PlacedText("word", (Word(0, 4, Box.unit(0.1, 0.1, 0.3, 0.2)),))
