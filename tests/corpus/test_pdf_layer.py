@@ -54,6 +54,15 @@ def figure(bottom: float, top: float) -> Glyph:
     return Glyph("2", bottom, top, 0, 10)
 
 
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_turned_line_begins_behind_the_line_before_it(degrees: int) -> None:
+    """PDFium puts nothing between them."""
+    found = read(line("Minutes of the council") + turned("Norton and Lund", 300, 400, degrees))
+    assert found.text == "Minutes of the council\nNorton and Lund"
+    assert [found.text[word.start : word.end] for word in found.words] == found.text.split()
+    assert [found.text[part.start : part.end] for part in found.turned] == ["Norton and Lund"]
+
+
 class TestRaisedMarks:
     @pytest.mark.parametrize(
         ("parts", "text"),
