@@ -54,6 +54,15 @@ def figure(bottom: float, top: float) -> Glyph:
     return Glyph("2", bottom, top, 0, 10)
 
 
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_turned_line_begins_behind_the_line_before_it(degrees: int) -> None:
+    """PDFium puts nothing between them."""
+    found = read(line("Minutes of the council") + turned("Norton and Lund", 300, 400, degrees))
+    assert found.text == "Minutes of the council\nNorton and Lund"
+    assert [found.text[word.start : word.end] for word in found.words] == found.text.split()
+    assert [found.text[part.start : part.end] for part in found.turned] == ["Norton and Lund"]
+
+
 class TestRaisedMarks:
     @pytest.mark.parametrize(
         ("parts", "text"),
@@ -68,6 +77,8 @@ class TestRaisedMarks:
             (("In 2023", "^1", ", 480 ships"), "In 2023 ¹, 480 ships"),
             (("the tax", "^a", " due"), "the tax ᵃ due"),
             (("12.50", "^*", "^1", " paid"), "12.50 *¹ paid"),
+            (("All leases", "^\\(2\\)\\(3\\)", " paid"), "All leases ⁽²⁾⁽³⁾ paid"),
+            (("All leases", "^\\(12\\)", " paid"), "All leases ⁽¹²⁾ paid"),
             (("Weight 3 x 10", "^24", " kg"), "Weight 3 x 10 ²⁴ kg"),
             (("A field of 10", "^-8", " tesla"), "A field of 10 ⁻⁸ tesla"),
         ],

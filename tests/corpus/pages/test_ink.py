@@ -89,6 +89,18 @@ def test_words_that_are_seen_stay(tmp_path: Path, seen: str, turn: int) -> None:
     assert not item.facts.hidden_text
 
 
+@pytest.mark.parametrize("text", ["John Norton, III", "Floor 1", "Ill will I"])
+@pytest.mark.parametrize("direction", ["0 1 -1 0", "0 -1 1 0"])
+def test_turned_letters_of_one_stroke_are_seen_where_they_are_drawn(
+    tmp_path: Path, text: str, direction: str
+) -> None:
+    """Turned by a quarter, they are level bars, and a word of a few of them is as wide as it is high."""
+    turned = f"BT /F1 12 Tf {direction} 300 400 Tm ( {text}) Tj ET\n"
+    assert text in page(tmp_path, SEEN + turned).text
+    (tmp_path / "white").mkdir()
+    assert page(tmp_path / "white", SEEN + WHITE + turned).facts.hidden_text == text
+
+
 def test_words_on_a_photograph_are_seen() -> None:
     noise = np.random.default_rng(0).integers(90, 160, (200, 300, 3), np.uint8)
     layer = PlacedText("word", (Word(0, 4, Box.unit(0.1, 0.1, 0.3, 0.2)),))
@@ -107,7 +119,14 @@ def test_a_text_layer_of_a_scan_is_seen_where_the_picture_has_its_letters(tmp_pa
     assert item.facts.hidden_text == "elsewhere"
 
 
-def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("codes", "text"),
+    [(["4E2D56FD"], "中国"), (["FF11FF15"], "15"), (["4E2D56FD", "56FD4E2D"], "中国国中")],
+    ids=["ideographs", "full-width figures", "two texts in one place"],
+)
+def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(
+    tmp_path: Path, codes: list[str], text: str
+) -> None:
     """PDFium draws nothing for ideographs of a font that the file does not contain; other readers do."""
     font = (
         "/Font << /F1 << /Type /Font /Subtype /Type0 /BaseFont /SimSun /Encoding /UniGB-UCS2-H "
@@ -116,10 +135,11 @@ def test_letters_that_a_missing_font_cannot_draw_are_not_hidden(tmp_path: Path) 
         "/Type /FontDescriptor /FontName /SimSun /Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0 "
         "/Ascent 859 /Descent -141 /CapHeight 700 /StemV 80 >> >> ] >> >>"
     )
-    data = pdf_bytes(PdfPage("BT /F1 24 Tf 72 700 Td <4E2D56FD> Tj ET"))
+    data = pdf_bytes(PdfPage("\n".join(f"BT /F1 24 Tf 72 700 Td <{each}> Tj ET" for each in codes)))
     path = data.decode("latin-1").replace("/Font << /F1 3 0 R >>", font)
     items = items_of(tmp_path, path.encode("latin-1"))
-    assert "".join(items[0].text.split()) == "中国"
+    assert "".join(items[0].text.split()) == text
+    assert not items[0].facts.hidden_text
 
 
 def test_marks_between_hidden_words_go_with_them(tmp_path: Path) -> None:

@@ -112,6 +112,16 @@ def test_a_scan_with_a_typed_header_is_read_whole(monkeypatch: pytest.MonkeyPatc
     assert reading.text_source is TextSource.OCR
 
 
+def test_a_cover_with_a_typed_number_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its letters stand on a photograph, where no part of the page looks like text."""
+    page = Page([("1", 900, 940)], [])
+    photograph = np.random.default_rng(0).integers(0, 255, (300, 600, 3), np.uint8)
+    page.image.paste(Image.fromarray(photograph), (100, 100))
+    page.lines = [OcrLine("Pilot guide", (300, 200, 500, 260), (), 0.99), *page.lines]
+    assert page.read(monkeypatch).text == "Pilot guide\n1"
+    assert page.read(monkeypatch, "never").facts == ItemFacts(label="iv")
+
+
 def test_a_typed_value_stands_in_the_row_of_its_scanned_label(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = [(f"Label number {number} of the form:", 50, 200 + 60 * number) for number in range(12)]
     reading = Page([("Kestrel", 600, 320)], scan).read(monkeypatch)

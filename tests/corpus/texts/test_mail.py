@@ -126,6 +126,21 @@ def test_a_mailbox_is_all_its_messages(tmp_path: Path) -> None:
     assert items[0].text.endswith("Quoted:\nFrom the bay.")
 
 
+def test_messages_of_a_mailbox_may_have_no_head(tmp_path: Path) -> None:
+    data = BOX_LINE + b"\nThe beacon burns gas.\n\n" + BOX_LINE + b"\nThe bell is silent.\n"
+    first, second = items_of(tmp_path / "a.mbox", data)
+    assert "The beacon burns gas." in first.text
+    assert "The bell is silent." in second.text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_mail_that_was_saved_as_utf_16_is_read(tmp_path: Path, encoding: str) -> None:
+    mail = bytes(write_mail("Ebb tide", "The beacon burns gas.")).decode()
+    (item,) = items_of(tmp_path / "a.eml", mail.encode(encoding))
+    assert item.heading == "Ebb tide"
+    assert "The beacon burns gas." in item.text
+
+
 def test_a_soft_line_break_is_none(tmp_path: Path) -> None:
     message = write_mail()
     message.set_content("The beacon \nburns gas.\n\n> It burnt \n> oil.\n")

@@ -53,6 +53,8 @@ BLANK_PAGE = (612.0, 792.0)
 MAX_PLACE_SIDE = 4000
 """Longest side in pixels of a page of which a place is rendered to compare it."""
 LAST_LATIN_LETTER = "\u024f"
+FULL_WIDTH = ("\uff01", "\uff5e")
+"""First and last of the full-width forms of ASCII characters."""
 QUALITY = 92
 """JPEG quality for images in other formats."""
 MAX_SLANT = 0.1
@@ -377,9 +379,22 @@ class PdfiumPage:
     def can_draw(self, text: str) -> bool:
         """Return whether PDFium has the letters of a word, which is on the page, to draw them.
 
-        Of fonts that a file does not contain, it has those of Latin script.
+        Of fonts that a file does not contain, it has those of Latin script, and not their full-width forms,
+        which are ASCII in the text of an item.
         """
-        return not self.has_replaced_fonts or max(text) <= LAST_LATIN_LETTER
+        if not text or not self.has_replaced_fonts:
+            return True
+        return max(text) <= LAST_LATIN_LETTER and self._full_width_letters.isdisjoint(text)
+
+    @cached_property
+    def _full_width_letters(self) -> frozenset[str]:
+        """ASCII letters, digits and signs of which the page has the full-width form."""
+        with self.layer() as layer:
+            characters = layer.characters()
+        first, last = FULL_WIDTH
+        return frozenset(
+            chr(ord(each) - ord(first) + ord("!")) for each in characters if first <= each <= last
+        )
 
     def render(self, scale: float) -> Image:
         """Render the page as `render_pixels` does, as an image of mode RGBX."""

@@ -94,6 +94,11 @@ def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[PictureReg
     return _to_regions(parts, ink.size)
 
 
+def has_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> bool:
+    """Return whether strokes as dense as letters lie outside of the boxes of words, like text or not."""
+    return _find_dense_part(_clear(ink.steps, _find_places(ink, boxes))) is not None
+
+
 def is_plain(ink: InkMap, region: PictureRegion) -> bool:
     """Return whether a part of a page has one colour behind its ink, and not a photograph."""
     left, top, right, bottom = to_bounds(np.array([region]), ink.size)[0]

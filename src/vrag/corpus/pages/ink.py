@@ -70,14 +70,15 @@ class InkMap:
         if not words:
             return np.ones(0, np.bool_)
         letters = np.array([word.end - word.start for word in words])
-        seen = self._count_strokes(boxes, letters) >= MIN_STROKES
+        turned = _find_turned(layer)
+        seen = self._count_strokes(boxes, letters, turned) >= MIN_STROKES
         marks: list[int] = []
         for index in np.flatnonzero(~seen).tolist():
             word = words[index]
             if count := _count_upright(
                 layer.text[word.start : word.end]
             ):  # without dots that lead to a number
-                seen[index] = self._is_faint(boxes[index], count)
+                seen[index] = self._is_faint(boxes[index], count, is_turned=bool(turned[index]))
             else:
                 marks.append(index)
         for index in marks:
@@ -89,11 +90,19 @@ class InkMap:
         """Return the steps of brightness within boxes of the map: sideways (axis 1) or down (0)."""
         return _sum_inside(self._sideways if axis else self._down, bounds)
 
-    def _count_strokes(self, boxes: NDArray[np.float64], letters: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the steps of brightness per letter and row; of lines that run up or down, per column."""
+    def _count_strokes(
+        self, boxes: NDArray[np.float64], letters: NDArray[np.int64], is_turned: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return the steps of brightness per letter and row; of lines that run up or down, per column.
+
+        Those are known by the text (`is_turned`), or by the boxes of their words.
+        """
         sides = (boxes[:, 2:] - boxes[:, :2]) * self.size
-        turned = (sides[:, 1] > 1.5 * sides[:, 0]) & (letters > 1)
+        high = (sides[:, 1] > 1.5 * sides[:, 0]) & (letters > 1)
+        turned = high | is_turned
         bounds = to_bounds(_middle(boxes, turned), self.size)
+        bounds[:, 1] -= is_turned & ~high
+        bounds[:, 3] += is_turned & ~high
         long_words = (letters > 2) & ~turned
         # Edges of a bar lie at the ends of its words, and strokes of a single letter at the ends of its box.
         bounds[:, 0] += np.where(long_words, 1, -1)
@@ -105,13 +114,13 @@ class InkMap:
             strokes[turned] = (_sum_inside(self._down, bounds) / (width * letters))[turned]
         return strokes
 
-    def _is_faint(self, box: NDArray[np.float64], letters: int) -> bool:
+    def _is_faint(self, box: NDArray[np.float64], letters: int, *, is_turned: bool) -> bool:
         """Return whether a word has strokes in the full picture, however faint their colour."""
         size = (self.pixels.shape[1], self.pixels.shape[0])
         sides = (box[2:] - box[:2]) * size
         if sides.min() < MIN_SIDE:
             return False
-        axis = 0 if sides[1] > 1.5 * sides[0] and letters > 1 else 1
+        axis = 0 if is_turned or (sides[1] > 1.5 * sides[0] and letters > 1) else 1
         bounds = to_bounds(_middle(box[np.newaxis], np.array([axis == 0])), size)
         bounds[:, 1 - axis] -= 1
         bounds[:, 3 - axis] += 1
@@ -128,6 +137,14 @@ class InkMap:
             np.count_nonzero(difference >= MIN_FAINT_STEP)
             >= MIN_FAINT_STROKES * letters * part.shape[1 - axis]
         )
+
+
+def _find_turned(layer: PlacedText) -> NDArray[np.bool_]:
+    """Return for each word whether its line runs up or down."""
+    parts = [(part.start, part.end) for part in layer.turned if part.angle % 180]
+    return np.array(
+        [any(start <= word.start < end for start, end in parts) for word in layer.words], np.bool_
+    )
 
 
 def _count_upright(word: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vrag.corpus.ocr import has_lines
-from vrag.corpus.pages.coverage import WHOLE, find_unexplained, is_plain
+from vrag.corpus.pages.coverage import WHOLE, find_unexplained, has_unexplained, is_plain
 from vrag.corpus.pages.ink import InkMap, to_bounds
 from vrag.corpus.pages.orientation import read_directions
 from vrag.corpus.pages.placed_text import PlacedText, find_slanted, unit_boxes
@@ -22,6 +22,7 @@ from vrag.corpus.pages.segments import (
     split_reading,
     without_words,
 )
+from vrag.corpus.pages.text_columns import order_rows
 from vrag.corpus.pages.trust import contradicts
 from vrag.types import ItemFacts, TextSource
 
@@ -41,6 +42,8 @@ MIN_OVERLAP = 0.5
 """Part of a word of OCR within a word of the layer from which it is the same one."""
 MIN_LETTERS = 3
 """Letters and digits that OCR must find in a part of a page: fewer are marks, bullets and icons."""
+FEW_LETTERS = 60
+"""Letters and digits of a layer below which it is a page number, a stamp or a line of a cover."""
 MARGIN = 0.012
 """Margin around a part of a page that OCR reads, as a fraction of the page."""
 
@@ -83,7 +86,7 @@ def read_page(
         layer = PlacedText()
     is_slanted = find_slanted(layer, ink.size)
     level = remove_words(layer, ~is_slanted)
-    regions = find_unexplained(ink, level.boxes) if level.words or mode == "never" else [WHOLE]
+    regions = _find_regions(ink, level, mode)
     if not regions or mode == "always":
         return _to_reading(layer, TextSource.LAYER, facts)
     if mode == "never":
@@ -118,6 +121,17 @@ def _span(word: Word) -> tuple[int, int]:
     return word.start, word.end
 
 
+def _find_regions(ink: InkMap, layer: PlacedText, mode: OcrMode) -> list[PictureRegion]:
+    """Return the parts of a page that OCR is to read: a page with hardly a word, such as a cover, as a whole.
+
+    The letters of a cover are large and coloured, and stand on photographs.
+    """
+    is_short = sum(map(str.isalnum, layer.text)) < FEW_LETTERS
+    if mode != "never" and (not layer.words or (is_short and has_unexplained(ink, layer.boxes))):
+        return [WHOLE]
+    return find_unexplained(ink, layer.boxes)
+
+
 def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
     """Return whether OCR is to read a part of a page: of photographs, those with lines in a small copy."""
     if is_plain(ink, region):
@@ -136,7 +150,7 @@ def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows
         bottom = int(min(1.0, region.bottom + MARGIN) * height + 1)
         for reading in read_directions(_to_rgb(pixels[top:bottom, left:right]), (left, top)):
             segments = split_reading(reading, (width, height))
-            rows = [[segment] for segment in segments] if reading.angle else merge_rows(segments)
+            rows = [[segment] for segment in segments] if reading.angle else order_rows(merge_rows(segments))
             if rows:
                 found.append(rows)
     return found
@@ -187,7 +201,7 @@ def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
         return [row for part in found for row in part]
     upright = [line for part in found for row in part for line in row if not line.angle]
     turned = [[line] for part in found for row in part for line in row if line.angle]
-    return [*merge_rows([*upright, *lines]), *turned]
+    return [*order_rows(merge_rows([*upright, *lines])), *turned]
 
 
 def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:

@@ -96,11 +96,33 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
         if not text.isascii() and ARABIC.match(text):
             word.text = order_letters(layer, start, text)
             word.glue = "" if LEADING_SIGN.match(text) else glue
-        if turn is not None and may_have_raised(layer, word, rects):
+        if len(rects) > 1 and turn is not None and layer.turn(end - 1) not in {turn, None}:
+            yield from _split_at_turn(layer, word, frame)
+        elif turn is not None and may_have_raised(layer, word, rects):
             following = characters[end : end + 3].lstrip("\r\n")[:1]
             yield from split_raised(layer, word, following, frame)
         else:
             yield word
+
+
+def _split_at_turn(layer: Layer, word: LayerWord, frame: PageFrame) -> Iterator[LayerWord]:
+    """Yield the parts of a word that PDFium joined of the ends of two lines, one of which is turned."""
+    begin = 0
+    for turn, run in groupby(layer.turn(index) for index in range(word.start, word.end)):
+        start, end = word.start + begin, word.start + begin + len(list(run))
+        sides = around_sides(layer.rects(start, end) or [word.sides])
+        yield replace(
+            word,
+            text=word.text[begin : end - word.start],
+            start=start,
+            end=end,
+            sides=sides,
+            turn=turn or 0,
+            upright=turn_sides(sides, turn) if turn else sides,
+            box=clip_box(frame.to_unit(*sides)),
+            glue="\n" if begin else word.glue,
+        )
+        begin = end - word.start
 
 
 def _list_spans(characters: str) -> Iterator[tuple[int, int, str | None]]:

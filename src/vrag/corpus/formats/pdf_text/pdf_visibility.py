@@ -113,7 +113,8 @@ def _overlap_much(first: NDArray[np.float64], second: NDArray[np.float64]) -> ND
 def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     """Take the text out of a page that is not drawn on it, and return it.
 
-    The page has a text layer without it from then on. Text under a picture goes only if OCR reads something
+    The page has a text layer without it from then on. Letters that PDFium lacks stay: other readers have
+    them. Text under a picture goes only if OCR reads something
     else there: scans have their text layer under them.
     """
     from pypdfium2 import raw
@@ -122,6 +123,8 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     layer = raw.FPDFText_LoadPage(page.handle)
     covered = (group for group in _covered_groups(objects) if not _is_read(page, group, layer))
     groups = [*_layer_groups(objects), *_overlapping_groups(objects, layer), *(covered if with_ocr else ())]
+    if page.has_replaced_fonts:
+        groups = list(_drawable_groups(page, groups, layer))
     hidden: list[str] = []
     removed: set[int] = set()
     try:
@@ -190,6 +193,17 @@ def _overlapping_groups(objects: _PageObjects, layer: Any) -> Iterable[list[_Tex
         own = _text_of(text.handle, layer)
         if any(_text_of(objects.texts[index + 1 + other].handle, layer) != own for other in over.tolist()):
             yield [text]
+
+
+def _drawable_groups(
+    page: PdfiumPage,
+    groups: Iterable[list[_TextObject]],
+    layer: Any,  # noqa: ANN401 - a handle of PDFium
+) -> Iterator[list[_TextObject]]:
+    """Yield of each group the texts whose letters PDFium has to draw."""
+    for group in groups:
+        if drawable := [text for text in group if page.can_draw(_text_of(text.handle, layer))]:
+            yield drawable
 
 
 def _share(part: Rect, whole: Rect) -> float:

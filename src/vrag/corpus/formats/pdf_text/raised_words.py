@@ -41,9 +41,11 @@ NOTE_SPACE = 1.5
 """Greatest space between a mark at the beginning of a line and the word behind it, likewise."""
 MAX_LENGTH = 200
 """Characters of a word from which it is none, and is not looked at."""
-MARK_LENGTH = 5
+MARK_LENGTH = 7
 """Characters of the longest mark that stands apart."""
-_MARK = re.compile(r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|\([\da-z]\)")
+_MARK = re.compile(
+    r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|(?:\((?:\d\d?|[a-z])\),?)+(?<!,)"
+)
 _RAISED = str.maketrans(
     "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 )

@@ -44,6 +44,8 @@ MAX_DEPTH = 5
 """Messages attached to messages."""
 MAX_PARTS = 1000
 """Parts of one message that are looked at."""
+ZERO_BYTES = 16
+"""Bytes at the begin of mail among which UTF-16 has zeros; a message begins with the name of a header."""
 HEADERS = ("From", "To", "Cc", "Date")
 SIGNATURES = frozenset(
     {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
@@ -66,18 +68,27 @@ class MailFile(IllustratedText):
             raise FileTooLargeError(f"The mail has {source.size:,} bytes; the limit is {MAX_MAIL_BYTES:,}.")
         with source.open() as file:
             data = file.read(MAX_MAIL_BYTES)
-        is_box = source.path.suffix.lower() == ".mbox"
-        messages = split_box(data) if is_box else iter([data])
-        first = parse_message(next(messages))
+        data = _to_bytes_of_letters(data)
+        messages: Iterator[Message]
+        if source.path.suffix.lower() == ".mbox":
+            boxed = split_box(data)
+            messages = chain([message_from_bytes(next(boxed))], map(message_from_bytes, boxed))
+        else:
+            messages = iter([parse_message(data)])
         pictures: list[FigureContent] = []
 
         def read_sections() -> Iterator[Section]:
-            for message in chain([first], map(message_from_bytes, messages)):
+            for message in messages:
                 reader = MessageReader(message, context.options.passage_chars)
                 yield from reader.sections
                 pictures.extend(reader.pictures)
 
         super().__init__(source, context, read_sections(), pictures)
+
+
+def _to_bytes_of_letters(data: bytes) -> bytes:
+    """Return mail that some program stored as UTF-16, of which half of the bytes are zero, as UTF-8."""
+    return decode(data).encode() if b"\x00" in data[:ZERO_BYTES] else data
 
 
 def split_box(data: bytes) -> Iterator[bytes]:
