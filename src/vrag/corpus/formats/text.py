@@ -46,6 +46,8 @@ class TextPassage(NamedTuple):
     """The parts of tables in it."""
     unread: tuple[str, ...] = ()
     """Sentences about what is seen beside it and not read."""
+    hidden_text: str = ""
+    """Words that stand in it and nobody sees."""
 
 
 class TextFile(OpenFile):
@@ -102,7 +104,8 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
     """Cut a section into passages. One that begins within a table begins with the table's heads."""
     heading = SEPARATOR.join(filter(None, section.headings))
-    text, tables, unread = section.text, deque(section.tables), section.unread
+    text, tables = section.text, deque(section.tables)
+    unread, hidden = section.unread, section.hidden_text
     for start, end in cut_ranges(text, size):
         while tables and tables[0].end <= start:
             tables.popleft()
@@ -115,8 +118,8 @@ def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
         else:
             begin, heads, parts = start, "", []
         parts += [table.part(begin - len(heads), end) for table in inside]
-        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread)
-        unread = ()
+        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread, hidden)
+        unread, hidden = (), ""
 
 
 def _begins_before(end: int, table: LinedTable) -> bool:
@@ -134,7 +137,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
-        facts=ItemFacts(tables=passage.tables, unread=passage.unread),
+        facts=ItemFacts(tables=passage.tables, unread=passage.unread, hidden_text=passage.hidden_text),
     )
 
 

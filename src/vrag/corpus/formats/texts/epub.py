@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.texts.html_tree import Figure
+    from vrag.corpus.formats.texts.web.figures import Figure
 
 SUFFIXES = (".epub",)
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"

@@ -1,0 +1,87 @@
+"""What a page shows and its file does not hold: text that scripts write, and other files in frames."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from selectolax.lexbor import LexborHTMLParser
+
+SAVE = "Save the page with its content from the browser, or print it to PDF."
+BY_SCRIPTS = f"The page shows its text only with JavaScript, and its file does not hold it. {SAVE}"
+PART_BY_SCRIPTS = f"A part of the page is written by JavaScript, and its file does not hold it. {SAVE}"
+DRAWN_BY_SCRIPTS = f"The page has a drawing that JavaScript makes, which is not read. {SAVE}"
+IN_FRAME = "The page shows another file ({}), which is not read. Add that file too, or print the page to PDF."
+MAX_FRAMES = 20
+"""Frames of a page that are named."""
+MAX_ADDRESS_CHARS = 100
+MAX_SMALL_SIDE = 10
+"""Pixels of a side of a frame that shows nothing, as for counting visitors."""
+FEW_WORDS = 12
+"""Words of a page that may all be a request to wait, or to turn on JavaScript."""
+FRAMES = {"iframe": "src", "frame": "src", "embed": "src", "object": "data"}
+"""Elements that show another file, and the attribute that names it."""
+NO_LONGER_SHOWN = re.compile(r"flash|java|silverlight|director|realaudio", re.IGNORECASE)
+"""Types of files that browsers do not show any more; they show the content of the element."""
+_SCRIPT_TYPE = re.compile(
+    r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel", re.IGNORECASE
+)
+_WAITING = re.compile(r"…\W*$|\.\.\.\W*$|\bloading\b|please wait|\bjavascript\b", re.IGNORECASE)
+_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|svg|bmp)$", re.IGNORECASE)
+_ROOTS = "#root, #app, #__next, #__nuxt, #react-root, #svelte, app-root"
+"""Elements that scripts of common frameworks fill."""
+_NOT_SHOWN = re.compile(r"(?:about|javascript|blob):", re.IGNORECASE)
+
+
+def find_script_text(tree: LexborHTMLParser, text: str) -> str:
+    """Return a sentence that says that scripts write a page, or a part of it; "" if the file has its text.
+
+    Args:
+        tree: The page.
+        text: What is read of its body.
+    """
+    has_script = has_scripts(tree)
+    words = re.findall(r"\w+", text[:10_000])
+    asks = any("javascript" in node.text().lower() for node in tree.css("noscript"))
+    if not words:
+        return BY_SCRIPTS if has_script or asks else ""
+    if not has_script:
+        return ""
+    if len(words) <= FEW_WORDS and (asks or _WAITING.search(text)):
+        return BY_SCRIPTS
+    has_empty_root = any(not node.text(strip=True) for node in tree.css(_ROOTS))
+    return PART_BY_SCRIPTS if has_empty_root else ""
+
+
+def has_scripts(tree: LexborHTMLParser) -> bool:
+    """Return whether a page has programs, and not data alone."""
+    types = (node.attributes.get("type") or "" for node in tree.css("script"))
+    return any(_SCRIPT_TYPE.fullmatch(kind.strip()) for kind in types)
+
+
+def is_picture(tag: str, attributes: Mapping[str, str | None]) -> bool:
+    """Return whether an object is a picture."""
+    address = (attributes.get(FRAMES[tag]) or "").partition("?")[0]
+    return (attributes.get("type") or "").startswith("image/") or _PICTURE.search(address) is not None
+
+
+def name_framed_file(tag: str, attributes: Mapping[str, str | None]) -> str:
+    """Return the address of the file that a frame or object shows; "" if it shows none."""
+    address = (attributes.get(FRAMES[tag]) or "").strip()
+    kind = attributes.get("type") or ""
+    is_shown = not _NOT_SHOWN.match(address) and not NO_LONGER_SHOWN.search(kind)
+    sides = (attributes.get(name) or "" for name in ("width", "height"))
+    is_small = any(re.fullmatch(r"\d{1,2}", side, re.ASCII) and int(side) <= MAX_SMALL_SIDE for side in sides)
+    if not address or not is_shown or (is_small and tag != "frame"):
+        return ""
+    return address.partition(",")[0] if address.startswith("data:") else address
+
+
+def describe_frame(address: str) -> str:
+    """Return the sentence about a file in a frame that is not read."""
+    shown = " ".join(address.split())
+    shown = shown[:MAX_ADDRESS_CHARS] + "…" if len(shown) > MAX_ADDRESS_CHARS else shown
+    return IN_FRAME.format(shown)
