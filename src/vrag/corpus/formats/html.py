@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from vrag.corpus.formats.text import read_text
-from vrag.corpus.formats.texts.html_tree import close_empty_elements, html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.formats.texts.illustrated_text import (
     FigureContent,
     IllustratedText,
@@ -29,6 +29,7 @@ from vrag.corpus.formats.texts.illustrated_text import (
     decode_data_url,
     is_small_picture,
 )
+from vrag.corpus.formats.texts.web.empty_elements import close_empty_elements
 from vrag.corpus.neighbours import OUTSIDE
 from vrag.errors import CorpusError
 

@@ -9,19 +9,17 @@ from vrag.corpus.formats.texts.outline import Section, SectionOutline, tidy_line
 from vrag.corpus.formats.texts.raised_text import find_raising, lower_text, raise_text
 from vrag.corpus.formats.texts.table_lines import TableDraft
 from vrag.corpus.formats.texts.visibility import OWN_LOOK, Look, is_removed, is_unseen
+from vrag.corpus.formats.texts.web.empty_elements import VOID
 from vrag.corpus.formats.texts.web.figures import Figure, FigureList
 from vrag.corpus.formats.texts.web.form_fields import read_input, read_role_mark, read_select
 from vrag.corpus.formats.texts.web.generated_text import MAX_PAGE_CHARS, read_generated
 from vrag.corpus.formats.texts.web.list_marks import BULLET, LIST_PARTS, ListMarks
 from vrag.corpus.formats.texts.web.missing_parts import (
-    DRAWN_BY_SCRIPTS,
     FRAMES,
-    MAX_FRAMES,
-    describe_frame,
-    find_script_text,
-    has_scripts,
+    MissingParts,
     is_picture,
     name_framed_file,
+    tell_missing,
 )
 from vrag.corpus.formats.texts.web.styles import PageStyles
 from vrag.corpus.formats.texts.web.table_parts import (
@@ -36,7 +34,7 @@ from vrag.corpus.sniff import drop_invisible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
+    from selectolax.lexbor import LexborNode
 
 DROPPED = frozenset(
     "script style noscript noframes canvas datalist audio video rp "
@@ -52,14 +50,9 @@ BLOCKS = frozenset(
 HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section ul".split())
 """HTML elements that an empty line follows."""
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-"""HTML elements that have no end."""
 MAX_INNER_PAGES = 3
 """Pages within pages, as `srcdoc` of a frame has them."""
 _SPACE = re.compile(r"\s+")
-_EMPTY_ELEMENT = re.compile(
-    r"""<(?P<name>[A-Za-z][\w:.-]*+)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*+"|'[^']*+')*+)/>"""
-)
 
 
 class WebPage(NamedTuple):
@@ -86,20 +79,6 @@ def html_page(text: str, *, with_scripts: bool = False) -> WebPage:
     page = _HtmlPage()
     page.read(text, with_scripts=with_scripts)
     return WebPage(page.sections, page.images.figures, page.base)
-
-
-def close_empty_elements(xml: str) -> str:
-    """Give empty elements of XML an end, since HTML ignores the slash that ends them.
-
-    >>> close_empty_elements("<title/><p id='a>'/>a<br/>")
-    "<title></title><p id='a>'></p>a<br/>"
-    """
-    return _EMPTY_ELEMENT.sub(_close_element, xml)
-
-
-def _close_element(match: re.Match[str]) -> str:
-    name = match["name"]
-    return match[0] if name in VOID else f"<{name}{match['attributes']}></{name}>"
 
 
 class _OpenElement(NamedTuple):
@@ -134,9 +113,7 @@ class _HtmlPage:
         """Address of the outermost open element that nobody sees."""
         self._generated = 0
         """Characters that rules have added."""
-        self._frames: list[str] = []
-        """Addresses of other files that the page shows."""
-        self._has_canvas = False
+        self._missing = MissingParts()
         self._heading: list[str] | None = None
         """Text of the heading that is open."""
         self._pre = 0
@@ -180,26 +157,13 @@ class _HtmlPage:
         while self._tables:
             self._end_table()
         self.sections.append(self._outline.end())
-        missing = self._find_missing(tree) if with_scripts else []
-        frames = (describe_frame(address) for address in dict.fromkeys(self._frames[:MAX_FRAMES]))
-        self._tell([*missing, *frames])
-
-    def _find_missing(self, tree: LexborHTMLParser) -> list[str]:
-        """Return sentences about what scripts write and draw."""
-        title = tree.css_first("head > title")
-        words = "\n".join(section.text for section in self.sections)
-        words = words.replace(title.text().strip(), "", 1) if title is not None else words
-        has_other = bool(self._frames) or (bool(self.images.figures) and not words.strip())
-        text = "" if has_other else find_script_text(tree, words)
-        drawing = DRAWN_BY_SCRIPTS if self._has_canvas and has_scripts(tree) else ""
-        return [sentence for sentence in (text, drawing) if sentence]
-
-    def _tell(self, sentences: list[str]) -> None:
-        """Add what is not read to the first section with text; to the first one if none has text."""
-        place = next((place for place, section in enumerate(self.sections) if section.text), 0)
-        sentences += (each for section in self.sections[:place] for each in section.unread)
-        section = self.sections[place]
-        self.sections[place] = section._replace(unread=tuple(dict.fromkeys([*section.unread, *sentences])))
+        if with_scripts:
+            has_pictures = bool(self.images.figures)
+            tell_missing(
+                self.sections, self._missing.describe(tree, self.sections, has_pictures=has_pictures)
+            )
+        else:
+            tell_missing(self.sections, self._missing.describe_frames())
 
     def _begin(self, node: LexborNode) -> bool:
         """Begin a node; return whether its children are read."""
@@ -209,7 +173,7 @@ class _HtmlPage:
             self._add(text if self._pre else _SPACE.sub(" ", text))
             return False
         if tag in DROPPED or tag[0] in "-!":  # comments and the like
-            self._has_canvas = self._has_canvas or tag == "canvas"
+            self._missing.has_canvas |= tag == "canvas"
             return False
         attributes = node.attributes
         declared = self._styles.declared(node, tag, attributes)
@@ -267,7 +231,7 @@ class _HtmlPage:
         elif tag in {"object", "embed"} and is_picture(tag, attributes):
             self.images.add({**attributes, "src": attributes.get(FRAMES[tag])}, self._outline.headings)
         elif address := name_framed_file(tag, attributes):
-            self._frames.append(address)
+            self._missing.frames.append(address)
         elif tag == "object":
             self._open.append(self._open[-1]._replace(id=node.mem_id, part="object", raising="", after=""))
             return True

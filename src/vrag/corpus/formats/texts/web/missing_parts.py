@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from selectolax.lexbor import LexborHTMLParser
+
+    from vrag.corpus.formats.texts.outline import Section
 
 SAVE = "Save the page with its content from the browser, or print it to PDF."
 BY_SCRIPTS = f"The page shows its text only with JavaScript, and its file does not hold it. {SAVE}"
@@ -34,6 +37,41 @@ _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|svg|bmp)$", re.IGNORECASE)
 _ROOTS = "#root, #app, #__next, #__nuxt, #react-root, #svelte, app-root"
 """Elements that scripts of common frameworks fill."""
 _NOT_SHOWN = re.compile(r"(?:about|javascript|blob):", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class MissingParts:
+    """What a page shows besides the text of its file, while it is read."""
+
+    frames: list[str] = field(default_factory=list[str])
+    """Addresses of other files that it shows."""
+    has_canvas: bool = False
+    """True if it has a place for a drawing that scripts make."""
+
+    def describe_frames(self) -> list[str]:
+        """Return a sentence about each file in a frame."""
+        return [describe_frame(address) for address in dict.fromkeys(self.frames[:MAX_FRAMES])]
+
+    def describe(
+        self, tree: LexborHTMLParser, sections: Iterable[Section], *, has_pictures: bool
+    ) -> list[str]:
+        """Return sentences about what scripts write and draw in a page, and about its frames."""
+        title = tree.css_first("head > title")
+        words = "\n".join(section.text for section in sections)
+        words = words.replace(title.text().strip(), "", 1) if title is not None else words
+        has_other = bool(self.frames) or (has_pictures and not words.strip())
+        text = "" if has_other else find_script_text(tree, words)
+        drawing = DRAWN_BY_SCRIPTS if self.has_canvas and has_scripts(tree) else ""
+        return [sentence for sentence in (text, drawing) if sentence] + self.describe_frames()
+
+
+def tell_missing(sections: list[Section], sentences: Iterable[str]) -> None:
+    """Add sentences about what is not read to the first section with text; to the first if none has text."""
+    place = next((place for place, section in enumerate(sections) if section.text), 0)
+    above = (each for section in sections[:place] for each in section.unread)
+    section = sections[place]
+    unread = tuple(dict.fromkeys([*section.unread, *sentences, *above]))
+    sections[place] = section._replace(unread=unread)
 
 
 def find_script_text(tree: LexborHTMLParser, text: str) -> str:
