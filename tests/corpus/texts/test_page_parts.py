@@ -150,6 +150,12 @@ def test_a_page_with_its_text_is_complete_whatever_scripts_it_has(html: str) -> 
     assert unread_of(html) == ""
 
 
+def test_a_note_for_browsers_without_scripts_in_the_head_is_not_shown() -> None:
+    head = "<head><noscript>Turn on JavaScript</noscript><title>Tides</title></head>"
+    page = html_page(f"{head}<body><p>High at 4 pm</p></body>", with_scripts=True)
+    assert " ".join(section.text for section in page.sections).split() == "Tides High at 4 pm".split()
+
+
 @pytest.mark.parametrize(
     ("html", "name"),
     [

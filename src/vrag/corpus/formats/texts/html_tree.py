@@ -17,6 +17,7 @@ from vrag.corpus.formats.texts.web.list_marks import BULLET, LIST_PARTS, ListMar
 from vrag.corpus.formats.texts.web.missing_parts import (
     FRAMES,
     MissingParts,
+    drop_head_notes,
     is_picture,
     name_framed_file,
     tell_missing,
@@ -138,7 +139,7 @@ class _HtmlPage:
         """
         from selectolax.lexbor import LexborHTMLParser
 
-        tree = LexborHTMLParser(text)
+        tree = LexborHTMLParser(drop_head_notes(text) if with_scripts else text)
         self._styles = PageStyles(tree)
         self._open = [_OpenElement(0, "", "", Look(is_certain=self._styles.is_complete))]
         node = tree.root

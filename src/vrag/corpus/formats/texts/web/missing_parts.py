@@ -32,6 +32,8 @@ NO_LONGER_SHOWN = re.compile(r"flash|java|silverlight|director|realaudio", re.IG
 _SCRIPT_TYPE = re.compile(
     r"|module|(?:text|application)/(?:x-)?(?:java|ecma)script|text/babel", re.IGNORECASE
 )
+_BODY = re.compile(r"<body\b", re.IGNORECASE)
+_NOTE = re.compile(r"<noscript\b[^<>]*>(?:(?!</?noscript).)*</noscript\s*>", re.IGNORECASE | re.DOTALL)
 _WAITING = re.compile(r"…\W*$|\.\.\.\W*$|\bloading\b|please wait|\bjavascript\b", re.IGNORECASE)
 _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|webp|svg|bmp)$", re.IGNORECASE)
 _ROOTS = "#root, #app, #__next, #__nuxt, #react-root, #svelte, app-root"
@@ -104,6 +106,13 @@ def is_picture(tag: str, attributes: Mapping[str, str | None]) -> bool:
     """Return whether an object is a picture."""
     address = (attributes.get(FRAMES[tag]) or "").partition("?")[0]
     return (attributes.get("type") or "").startswith("image/") or _PICTURE.search(address) is not None
+
+
+def drop_head_notes(text: str) -> str:
+    """Return HTML without `<noscript>` elements in its head; lexbor takes their text for that of the body."""
+    body = _BODY.search(text)
+    head = text[: body.start()] if body else ""
+    return _NOTE.sub("", head) + text[len(head) :] if "noscript" in head.lower() else text
 
 
 def name_framed_file(tag: str, attributes: Mapping[str, str | None]) -> str:
