@@ -7,6 +7,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from vrag.corpus.terminal_text import drop_terminal_codes
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def looks_binary(data: bytes) -> bool:
 def decode(data: bytes) -> str:
     r"""Decode a text file; line ends become `\n`, control characters go.
 
+    Escape codes of terminals and letters that are struck over others go too.
     In this order: a byte order mark, UTF-8, UTF-16 without a mark, what an HTML file declares, and
     what its letters look most like (gb18030, Shift-JIS, Latin-1 and others). Raises `CorpusError` if the
     bytes are not text.
@@ -158,6 +160,7 @@ def _decode(data: bytes) -> str:
             return data.decode(encoding, "replace").removeprefix("\ufeff")
     if (encoding := _utf16_without_mark(data[:SAMPLE_BYTES])) is not None:
         return data.decode(encoding, "replace")
+    data = drop_terminal_codes(data)
     if looks_binary(data[:SAMPLE_BYTES]):
         raise CorpusError("This is not a text file: it holds control characters as only binary files do.")
     try:

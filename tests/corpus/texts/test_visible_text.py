@@ -100,6 +100,19 @@ def test_raised_marks_stay_apart_from_numbers(html: str, text: str) -> None:
     assert text_of(f"<p>{html}</p>") == text
 
 
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<ol type=a start=26><li>Oil<li>Gas</ol>", "z. Oil aa. Gas"),
+        ("<ol type=I start=4><li>Oil<li value=19>Gas</ol>", "IV. Oil XIX. Gas"),
+        ("<ol style='list-style-type: lower-alpha'><li>Oil<ol><li>Gas</ol></ol>", "a. Oil 1. Gas"),
+        ("<ol type=i start=0><li>Oil<li start=x>Gas</ol>", "0. Oil i. Gas"),
+    ],
+)
+def test_entries_with_letters_and_roman_figures_begin_with_them(html: str, text: str) -> None:
+    assert text_of(html).split() == text.split()
+
+
 def test_entries_of_a_list_have_the_numbers_that_are_seen() -> None:
     text = text_of("<ol start=4><li>Oil<ul><li>Lamp</ul><li value=9>Gas<li>Coal</ol><ol><li>End</ol>")
     assert text.split() == "4. Oil • Lamp 9. Gas 10. Coal 1. End".split()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from vrag.corpus.formats.text import read_text
-from vrag.corpus.formats.texts.html_tree import close_empty_elements, html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.formats.texts.illustrated_text import (
     FigureContent,
     IllustratedText,
@@ -29,6 +29,7 @@ from vrag.corpus.formats.texts.illustrated_text import (
     decode_data_url,
     is_small_picture,
 )
+from vrag.corpus.formats.texts.web.empty_elements import close_empty_elements
 from vrag.corpus.neighbours import OUTSIDE
 from vrag.errors import CorpusError
 
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.texts.html_tree import Figure
+    from vrag.corpus.formats.texts.web.figures import Figure
 
 SUFFIXES = (".html", ".htm", ".xhtml")
 MISSING = "It cannot be read: No such file or directory."
+NO_CONTENT = "There is neither text nor a picture in the file."
 NOT_BESIDE = "It is missing. Save the page with its pictures, and add it again."
 """The reason for a picture that is not there."""
 
@@ -48,7 +50,7 @@ class HtmlFile(IllustratedText):
     """An HTML file that was read.
 
     Raises `FileTooLargeError` if it has more than 64 MiB, and `CorpusError` if it is not text, or has neither
-    words nor pictures.
+    words nor pictures, with the reason where scripts or other files have them.
     """
 
     reads_neighbours = True
@@ -57,7 +59,9 @@ class HtmlFile(IllustratedText):
         text = read_text(source)
         if source.path.suffix.lower() == ".xhtml":
             text = close_empty_elements(text)
-        sections, figures, base = html_page(text)
+        sections, figures, base = html_page(text, with_scripts=True)
+        if not figures and not any(section.text for section in sections):
+            raise CorpusError(" ".join(sections[0].unread) or NO_CONTENT)
         super().__init__(source, context, sections, _find_contents(source, figures, base))
 
 

@@ -50,6 +50,8 @@ class TextPassage(NamedTuple):
     """Sentences about what is seen beside it and not read."""
     fields: tuple[FormField, ...] = ()
     """The fields of a form in it."""
+    hidden_text: str = ""
+    """Words that stand in it and nobody sees."""
 
 
 class TextFile(OpenFile):
@@ -106,7 +108,8 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
     """Cut a section into passages. One that begins within a table begins with the table's heads."""
     heading = SEPARATOR.join(filter(None, section.headings))
-    text, tables, unread, fields = section.text, deque(section.tables), section.unread, deque(section.fields)
+    text, tables = section.text, deque(section.tables)
+    unread, hidden, fields = section.unread, section.hidden_text, deque(section.fields)
     for start, end in cut_ranges(text, size):
         while tables and tables[0].end <= start:
             tables.popleft()
@@ -120,8 +123,9 @@ def _cut_section(section: Section, size: int) -> Iterator[TextPassage]:
             begin, heads, parts = start, "", []
         parts += [table.part(begin - len(heads), end) for table in inside]
         placed = _place_fields(fields, begin - len(heads), end)
-        yield TextPassage(heading, heads + text[begin:end], tuple(filter(None, parts)), unread, placed)
-        unread = ()
+        tables_inside = tuple(filter(None, parts))
+        yield TextPassage(heading, heads + text[begin:end], tables_inside, unread, placed, hidden)
+        unread, hidden = (), ""
 
 
 def _place_fields(fields: deque[FormField], start: int, end: int) -> tuple[FormField, ...]:
@@ -153,7 +157,12 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
         text=passage.text,
         text_source=TextSource.FILE,
         heading=passage.heading,
-        facts=ItemFacts(tables=passage.tables, unread=passage.unread, fields=passage.fields),
+        facts=ItemFacts(
+            tables=passage.tables,
+            unread=passage.unread,
+            fields=passage.fields,
+            hidden_text=passage.hidden_text,
+        ),
     )
 
 

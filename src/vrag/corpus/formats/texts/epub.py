@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from vrag.corpus.formats.texts.html_tree import close_empty_elements, html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.formats.texts.illustrated_text import (
     FigureContent,
     IllustratedText,
@@ -24,6 +24,7 @@ from vrag.corpus.formats.texts.illustrated_text import (
     is_small_picture,
 )
 from vrag.corpus.formats.texts.outline import Section
+from vrag.corpus.formats.texts.web.empty_elements import close_empty_elements
 from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, FileTooLargeError
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.texts.html_tree import Figure
+    from vrag.corpus.formats.texts.web.figures import Figure
 
 SUFFIXES = (".epub",)
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from vrag.corpus.converter import ConversionContext, SourceFile
-    from vrag.corpus.formats.texts.html_tree import Figure
     from vrag.corpus.formats.texts.outline import Section
+    from vrag.corpus.formats.texts.web.figures import Figure
     from vrag.types import Item
 
 MIN_SIDE = 32

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 from vrag.corpus.formats.sections import markdown_sections, plain_sections
-from vrag.corpus.formats.texts.html_tree import Figure, html_page
+from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.formats.texts.illustrated_text import (
     FigureContent,
     IllustratedText,
@@ -26,6 +26,7 @@ from vrag.corpus.formats.texts.illustrated_text import (
 )
 from vrag.corpus.formats.texts.outline import Section
 from vrag.corpus.formats.texts.separated_values import table_sections
+from vrag.corpus.formats.texts.web.figures import Figure
 from vrag.corpus.sniff import decode, drop_invisible
 from vrag.errors import CorpusError, FileTooLargeError
 
@@ -228,7 +229,13 @@ def _join_sections(first: Section, second: Section) -> Section:
     """Return two sections under one heading as one."""
     text = f"{first.text}\n\n{second.text}"
     by = len(text) - len(second.text)
-    return first._replace(text=text, tables=tuple(table.moved(by) for table in second.tables))
+    return Section(
+        first.headings,
+        text,
+        tuple(table.moved(by) for table in second.tables),
+        first.unread + second.unread,
+        second.hidden_text,
+    )
 
 
 def _below(headings: tuple[str, ...], section: Section) -> Section:

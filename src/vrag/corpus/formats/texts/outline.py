@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from vrag.types import FormField
 
 
+MAX_HIDDEN_CHARS = 10_000
+"""Characters that are kept of the words of a section that nobody sees."""
+
+
 class Section(NamedTuple):
     """Text under one heading, which is its first line."""
 
@@ -25,6 +29,8 @@ class Section(NamedTuple):
     """Sentences about what is seen beside it and not read."""
     fields: tuple[FormField, ...] = ()
     """Fields of a form, with their places in the text, in order."""
+    hidden_text: str = ""
+    """Words that stand in it and nobody sees."""
 
 
 def strip_text(text: str) -> str:
@@ -47,6 +53,9 @@ class SectionOutline:
         self._parts: list[str] = []
         self._blocks: list[str | LinedTable] = []
         """What is finished of the section: texts and tables."""
+        self._unread: list[str] = []
+        self._hidden: list[str] = []
+        self._hidden_chars = 0
 
     @property
     def headings(self) -> tuple[str, ...]:
@@ -62,8 +71,21 @@ class SectionOutline:
         self._end_text()
         self._blocks.append(table)
 
+    def add_unread(self, sentence: str) -> None:
+        """Add a sentence about what is seen in the section and not read, unless it is empty."""
+        if sentence:
+            self._unread.append(sentence)
+
+    def add_hidden(self, text: str) -> None:
+        """Add words that nobody sees; those beyond a limit are left out."""
+        if self._hidden_chars < MAX_HIDDEN_CHARS:
+            self._hidden.append(text)
+            self._hidden_chars += len(text)
+
     def add_section(self, section: Section) -> None:
-        """Add the text and the tables of a section, whose headings do not count here."""
+        """Add what is in a section, whose headings do not count here."""
+        self._unread += section.unread
+        self.add_hidden(section.hidden_text)
         at = 0
         for table in section.tables:
             self.add(section.text[at : table.start])
@@ -77,6 +99,7 @@ class SectionOutline:
         above = (*self._headings, *[""] * level)[: level - 1]
         self._headings = (*above, title)
         self._parts, self._blocks = [title, "\n\n"], []
+        self._unread, self._hidden, self._hidden_chars = [], [], 0
         return ended
 
     def end(self) -> Section:
@@ -91,7 +114,9 @@ class SectionOutline:
                 tables.append(block.moved(length))
             parts.append(text)
             length += len(text) + 2
-        return Section(self._headings, "\n\n".join(parts), tuple(tables))
+        hidden = " ".join(" ".join(self._hidden).split())
+        unread = tuple(dict.fromkeys(self._unread))
+        return Section(self._headings, "\n\n".join(parts), tuple(tables), unread, hidden_text=hidden)
 
     def _end_text(self) -> None:
         text = self._tidy("".join(self._parts))

@@ -7,7 +7,23 @@ what it is; behind 10 it is an exponent.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+from vrag.corpus.formats.texts.web.css_rules import read_length
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from selectolax.lexbor import LexborNode
+
+INLINE = frozenset("a abbr b bdi big cite code em font i ins label mark small span strong time u var".split())
+"""Elements of a line that a style may raise or lower."""
+MAX_RAISED_CHARS = 24
+"""Letters that a style raises, at most; longer texts are parts of a layout."""
+MAX_RAISED_NODES = 40
+_PLACES = {"super": 1, "sub": -1, "baseline": 0}
+_LEAST_RISE = {"px": 3.0, "pt": 2.0, "em": 0.2, "ex": 0.4, "%": 20.0}
+"""Lengths from which a text is raised, by unit."""
 _RAISED = str.maketrans(
     "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 )
@@ -49,3 +65,61 @@ def lower_text(text: str) -> str:
     """
     text = " ".join(text.split())
     return text.translate(_LOWERED) if _LOWERED_SIMPLE.fullmatch(text) else text
+
+
+def find_raising(node: LexborNode, tag: str, declared: Mapping[str, str]) -> str:
+    """Return "sup" or "sub" for an element that raises or lowers its text, by itself or by style; else ""."""
+    if tag in {"sup", "sub"}:
+        return tag
+    if tag not in INLINE or not declared.get("display", "inline").startswith("inline"):
+        return ""
+    rise = _find_rise(declared)
+    return ("sup" if rise > 0 else "sub") if rise and _is_short(node) else ""
+
+
+def _find_rise(declared: Mapping[str, str]) -> int:
+    """Return 1 if a style raises text, -1 if it lowers it, else 0."""
+    place = declared.get("vertical-align", "")
+    if place in _PLACES:
+        return _PLACES[place]
+    is_smaller = _is_smaller(declared.get("font-size", ""))
+    if place in {"top", "text-top"}:
+        return int(is_smaller)
+    if not place and declared.get("position") == "relative" and "font-size" in declared:
+        return -_sign_of(declared.get("top", ""))
+    return _sign_of(place)
+
+
+def _sign_of(length: str) -> int:
+    """Return the sign of a length that moves text by a good part of its height; 0 for smaller ones."""
+    found = read_length(length)
+    if found is None:
+        return 0
+    number, unit = found
+    least = _LEAST_RISE.get(unit)
+    return 0 if least is None or abs(number) < least else 1 if number > 0 else -1
+
+
+def _is_smaller(size: str) -> bool:
+    """Return whether letters are clearly smaller than those around them."""
+    found = read_length(size)
+    if found is None:
+        return size in {"smaller", "x-small", "xx-small"}
+    number, unit = found
+    return number < {"em": 0.9, "%": 90}.get(unit, 0)
+
+
+def _is_short(node: LexborNode) -> bool:
+    """Return whether an element holds a few letters in one line."""
+    length, stack = 0, [node.first_child]
+    for _ in range(MAX_RAISED_NODES):
+        if not stack:
+            return 0 < length <= MAX_RAISED_CHARS
+        inner = stack.pop()
+        if inner is None:
+            continue
+        if inner.tag != "-text" and inner.tag not in INLINE:
+            return False
+        length += len((inner.text_content or "").strip()) if inner.tag == "-text" else 0
+        stack += [inner.next, inner.first_child]
+    return False
