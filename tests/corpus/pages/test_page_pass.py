@@ -249,6 +249,38 @@ def test_columns_of_a_table_in_a_picture_are_read_by_rows_however_far_apart(
     assert reading.text.split("\n")[2:-1] == [" ".join(row) for row in zip(*columns, strict=True)]
 
 
+BUOYS = [
+    (text, 60 + 200 * column, 300 + 40 * row)
+    for column, texts in enumerate(
+        (("Buoy", "Birch", "Alder"), ("Depth", "17.9 m", "6.4 m"), ("Light", "red", "green"))
+    )
+    for row, text in enumerate(texts)
+]
+
+
+def test_a_table_in_a_picture_beside_other_text_is_read_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = [*TYPED, ("White", 60, 200), ("Notes of the harbour", 260, 160), ("Print area", 260, 450), AFTER]
+    reading = Page([*layer, ("Copied from the chart", 700, 340)], BUOYS).read(monkeypatch)
+    rows = ["Buoy Depth Light", "Birch 17.9 m red", "Alder 6.4 m green"]
+    assert "\n".join(rows) in reading.text
+
+
+def test_pictures_in_columns_of_running_text_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [
+        (f"The {side} column tells of the quays", at, 60 + 40 * line)
+        for side, at in (("left", 50), ("right", 560))
+        for line in range(4)
+    ]
+    labels = [
+        (text, at, 300 + 40 * row)
+        for at, texts in ((60, ("North", "East", "South")), (600, ("Rain", "Wind", "Fog")))
+        for row, text in enumerate(texts)
+    ]
+    reading = Page(columns, labels).read(monkeypatch)
+    assert "North\nEast\nSouth" in reading.text
+    assert "Rain\nWind\nFog" in reading.text
+
+
 def test_columns_of_running_text_in_a_picture_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = (
         [(f"{side} line {number} of the tale", at, 300 + 40 * number) for number in range(2)]

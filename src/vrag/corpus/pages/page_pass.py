@@ -207,11 +207,11 @@ def _join_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
 def _insert_all(found: Sequence[Rows], lines: Sequence[TextSegment]) -> Rows:
     """Put what OCR read among the lines of a layer, whose order stays."""
     placed: list[list[Rows]] = [[] for _ in range(len(lines) + 1)]
-    for part in found:
+    for part in join_columns(found, lines):
         placed[insert_rows(lines, part)].append(part)
     rows: Rows = []
     for index, parts in enumerate(placed):
-        rows += [row for part in join_columns(parts) for row in part]
+        rows += [row for part in parts for row in part]
         if index < len(lines):
             rows.append([lines[index]])
     return rows

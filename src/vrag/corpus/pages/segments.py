@@ -175,15 +175,22 @@ def insert_rows(layer: Sequence[TextSegment], region: Sequence[Sequence[TextSegm
     return 0
 
 
-def join_columns(parts: Sequence[Rows]) -> list[Rows]:
+def join_columns(parts: Sequence[Rows], layer: Sequence[TextSegment]) -> list[Rows]:
     """Join parts of a page that are the columns of one table: the lines of each stand beside others.
 
     The rows of a table whose columns are far apart are read across. Columns of running text, whose lines have
-    more words, stay apart.
+    more words, stay apart, and so do pictures within such columns of the layer.
+
+    Args:
+        parts: Rows of lines of each part.
+        layer: The lines of the page's layer.
     """
     joined: list[Rows] = []
     for part in sorted(parts, key=lambda part: _union_of(part)[1]):
-        beside = next((other for other in joined if _are_columns(other, part)), None)
+        beside = next(
+            (other for other in joined if _are_columns(other, part) and not _are_apart(other, part, layer)),
+            None,
+        )
         if beside is None:
             joined.append(list(part))
         else:
@@ -203,6 +210,19 @@ def _are_columns(first: Rows, second: Rows) -> bool:
     middles = [_middle(row[0].bounds) for row in fewer]
     beside = [any(row[0].bounds[1] < middle < row[0].bounds[3] for row in more) for middle in middles]
     return len(fewer) > 1 and sum(beside) >= MIN_BESIDE * len(fewer)
+
+
+def _are_apart(first: Rows, second: Rows, layer: Sequence[TextSegment]) -> bool:
+    """Return whether lines of a layer stand between two parts, or running text above or below each alone."""
+    one, other = _union_of(first), _union_of(second)
+    left, right = min(one[2], other[2]), max(one[0], other[0])
+    top, bottom = max(one[1], other[1]), min(one[3], other[3])
+    for x1, y1, x2, y2 in (line.bounds for line in layer):
+        if left <= x1 and x2 <= right and top < y2 and y1 < bottom:
+            return True
+    running = [line.bounds for line in layer if len(line.words) > MAX_CELL_WORDS]
+    alone = [(_share_columns(bounds, one), _share_columns(bounds, other)) for bounds in running]
+    return (True, False) in alone and (False, True) in alone
 
 
 def _overlap(first: Bounds, second: Bounds) -> bool:

@@ -47,6 +47,9 @@ LINE_SPACE = 1.2
 """Space between two words that stand beside each other although a line ends between them, in heights."""
 WORD_SPACE = 0.2
 """Space between two words of one line, in heights, from which it is one that people see."""
+TURNED_WORD_SPACE = 0.33
+"""The same of turned text whose letters are drawn one by one: a pair of low letters has up to 0.28 of their
+height between them, and two words from 0.4."""
 
 
 def read_layer(page: PdfiumPage) -> PlacedText:
@@ -224,7 +227,7 @@ def find_glue(characters: str, before: LayerWord, word: LayerWord) -> str:
     if not HYPHENS.isdisjoint(gap):
         return _find_hyphen(characters, before, word)
     if "\n" in gap or "\r" in gap:
-        return _glue_behind_mark(before, word, gap) if before.base or before.is_uneven else "\n"
+        return _glue_at_line_end(before, word, gap)
     if gap.strip(INVISIBLE):
         return " "
     return NON_JOINER if NON_JOINER in gap else ""
@@ -238,12 +241,23 @@ def _find_hyphen(characters: str, before: LayerWord, word: LayerWord) -> str:
     return "-" if "-" in first_half or not word.text[0].islower() else ""
 
 
-def _glue_behind_mark(before: LayerWord, word: LayerWord, gap: str) -> str:
-    """Return the text behind a word with raised or lowered parts, where PDFium ends a line."""
-    _, bottom, right, top = before.line
-    height = max(top - bottom, word.line[3] - word.line[1])
-    space = (word.upright[0] - right) / height
-    if not (_is_beside(before.line, word.line) and -LINE_SPACE / 4 < space < LINE_SPACE):
+def _glue_at_line_end(before: LayerWord, word: LayerWord, gap: str) -> str:
+    """Return the text between two words where PDFium ends a line: behind raised parts, and in turned text.
+
+    Such words may stand beside each other.
+    """
+    has_raised = before.base is not None or before.is_uneven
+    space = _space_between(before, word) if has_raised or word.turn else None
+    if space is None:
         return "\n"
+    if not has_raised:
+        return " " if " " in gap or space > TURNED_WORD_SPACE else ""
     is_seen = word.text[0] not in CLOSING and (space > WORD_SPACE or (before.base and word.text[0].isalnum()))
     return " " if " " in gap or is_seen else ""
+
+
+def _space_between(before: LayerWord, word: LayerWord) -> float | None:
+    """Return the space between two words of a line in heights; None if they do not stand side by side."""
+    _, bottom, right, top = before.line
+    space = (word.upright[0] - right) / max(top - bottom, word.line[3] - word.line[1])
+    return space if _is_beside(before.line, word.line) and -LINE_SPACE / 4 < space < LINE_SPACE else None
