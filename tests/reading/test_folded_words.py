@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from test_reader import page, read_best
 
-from vrag.folding import fold
 from vrag.index.bm25 import terms
 from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import find_phrase
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.text_layout import tokens
 from vrag.server.viewer.text_search import find_matches, fold_query
+from vrag.text.folding import fold
 from vrag.types import Item
 
 ARABIC = page(

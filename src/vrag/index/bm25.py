@@ -1,6 +1,6 @@
 """The terms of texts, and BM25 scores over inverted lists of them.
 
-Letters are compared as `vrag.folding` says, without case, accents and points, which people leave out.
+Letters are compared as `vrag.text.folding` says, without case, accents and points, which people leave out.
 English plurals lose their ending; letters and digits are separated, so that 2023 finds FY2023; numbers stay
 whole, as they are written: no value is compared here. Scripts that do not put spaces between words, and
 Korean, whose words carry particles, become single characters and pairs of neighbours, which for Chinese is as
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.folding import MARKS, fold
+from vrag.text.folding import MARKS, fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

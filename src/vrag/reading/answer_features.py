@@ -15,8 +15,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.folding import fold
-from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.labelled_values import LabelSide, MatchedValue
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_candidates import PageCandidate
@@ -28,6 +26,8 @@ from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.text_layout import is_number, tokens
 from vrag.reading.views.text_lines import Rect
+from vrag.text.folding import fold
+from vrag.text.numerals import DIGITS, parse_digits
 
 Floats: TypeAlias = NDArray[np.float32]
 

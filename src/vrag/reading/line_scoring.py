@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.questions.page_numbers import match_page
 from vrag.reading.questions.query_analysis import QuestionAnalysis
-from vrag.reading.text_layout import PageText, one_edit_apart, tokens
+from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
@@ -82,7 +82,7 @@ _KINDS = {
 class ScoredPage:
     """The support for an answer by the lines of one page."""
 
-    page: PageText
+    page: PageLayout
     places: dict[str, list[int]]
     """Numbers of the lines that hold each term, for terms that occur."""
     weights: Mapping[str, float]
@@ -105,7 +105,7 @@ class ScoredPage:
         return _support(self.page, self.places, self.weights, rects)
 
 
-def locate(question: QuestionAnalysis, pages: Sequence[PageText]) -> list[ScoredPage]:
+def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[ScoredPage]:
     """Score every line of the pages, which come best first.
 
     A term weighs what its rarity among all lines says, more if it is a name or a number.
@@ -126,7 +126,7 @@ def locate(question: QuestionAnalysis, pages: Sequence[PageText]) -> list[Scored
 
 def _score_page(
     question: QuestionAnalysis,
-    page: PageText,
+    page: PageLayout,
     places: dict[str, list[int]],
     weights: Mapping[str, float],
     rank: int,
@@ -155,7 +155,7 @@ def _score_page(
 
 
 def _support(
-    page: PageText,
+    page: PageLayout,
     places: Mapping[str, Sequence[int]],
     weights: Mapping[str, float],
     rects: NDArray[np.float64],
@@ -167,7 +167,7 @@ def _support(
     return total
 
 
-def _places(question: QuestionAnalysis, page: PageText) -> dict[str, list[int]]:
+def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]]:
     """Return the lines that hold each term of the question, or the kind of thing that it names."""
     text = page.item.text
     words = page.line_terms
@@ -199,7 +199,7 @@ def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
     return near | joined | {word for word in vocabulary if term in word}
 
 
-def nearness(page: PageText, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
     step = -(-len(places) // MAX_PLACES)
     lines = page.rects[np.asarray(places[::step])]

@@ -21,7 +21,7 @@ from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, PageText, tokens
+from vrag.reading.text_layout import STOP_WORDS, PageLayout, tokens
 from vrag.reading.views.text_lines import Rect, around
 from vrag.types import Item
 
@@ -315,7 +315,7 @@ def frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
     return rect.box() if rect else None
 
 
-def read_span(layout: PageText, span: tuple[int, int], sentence: tuple[int, int]) -> Reading:
+def read_span(layout: PageLayout, span: tuple[int, int], sentence: tuple[int, int]) -> Reading:
     """Return a range of a page's text as an answer, with the sentence around it."""
     words, around_it = layout.rect_of(*span), layout.rect_of(*sentence)
     text = layout.item.text

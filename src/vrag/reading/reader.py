@@ -48,7 +48,7 @@ from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageText, layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import SpanReader, TextReader
 
 WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
@@ -266,7 +266,7 @@ def score_by_lines(features: Floats) -> NDArray[np.float64]:
 
 def weigh_candidates(
     question: str,
-    pages: Sequence[tuple[PageText, Sequence[DocumentTable]]],
+    pages: Sequence[tuple[PageLayout, Sequence[DocumentTable]]],
     text_reader: TextReader,
     table_scorer: CandidateScorer | None = None,
     options: ReadingOptions = FULL_READING,

@@ -23,7 +23,6 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold, fold_case
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.views.text_lines import (
     CELL_GAP,
@@ -36,6 +35,7 @@ from vrag.reading.views.text_lines import (
     list_sentences,
 )
 from vrag.reading.views.turned_text import turn_upright
+from vrag.text.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold, fold_case
 from vrag.types import Item, TextTable
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -160,7 +160,7 @@ CACHE_SIZE = 256
 
 
 @dataclass
-class PageText:
+class PageLayout:
     """The text of one version of an item: its words with boxes, its lines in the order of the text."""
 
     item: Item
@@ -209,11 +209,11 @@ class PageText:
         return tuple(sorted(segments))
 
 
-_TEXTS: LRUCache[tuple[str, str], PageText] = LRUCache(CACHE_SIZE)
+_TEXTS: LRUCache[tuple[str, str], PageLayout] = LRUCache(CACHE_SIZE)
 _LOCK = Lock()
 
 
-def layout(item: Item) -> PageText:
+def layout(item: Item) -> PageLayout:
     """Return the text of an item; that of the items read last is kept.
 
     Words without a usable box are left out. A fault costs the item its lines, see `page_faults`.
@@ -225,13 +225,13 @@ def layout(item: Item) -> PageText:
         return known
     found = read_part(UnreadPart.TEXT, item, lambda: _find_layout(item), None)
     if found is None:
-        return PageText(item, [], [], np.empty((0, 4)), [], 1.0)
+        return PageLayout(item, [], [], np.empty((0, 4)), [], 1.0)
     with _LOCK:
         _TEXTS[key] = found
     return found
 
 
-def _find_layout(item: Item) -> PageText:
+def _find_layout(item: Item) -> PageLayout:
     words: list[PlacedWord] = []
     for word in item.words:
         sides = word.box.as_tuple()
@@ -252,10 +252,10 @@ def _find_layout(item: Item) -> PageText:
         for line in block:
             lines[line].block = number
     rects = np.asarray([line.rect for line in lines], dtype=np.float64).reshape(-1, 4)
-    return PageText(item, words, lines, rects, blocks, aspect)
+    return PageLayout(item, words, lines, rects, blocks, aspect)
 
 
-def _pieces(page: PageText, line: TextLine) -> list[tuple[int, int]]:
+def _pieces(page: PageLayout, line: TextLine) -> list[tuple[int, int]]:
     """Return the ranges of a line between gaps that are wider than those of words."""
     first = bisect_left(page.words, line.start, key=lambda word: word[0])
     last = bisect_left(page.words, line.end, key=lambda word: word[0])

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from vrag.errors import OutOfScopeError, SearchError
-from vrag.folding import fold, fold_with_places
+from vrag.text.folding import fold, fold_with_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

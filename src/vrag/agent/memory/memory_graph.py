@@ -15,7 +15,7 @@ from typing import Any
 
 from vrag.agent.replies.tool_arguments import MAX_NODE_CHARS, node_id
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
-from vrag.folding import fold_case
+from vrag.text.folding import fold_case
 
 ROOT = "root"
 """Id of the node that every graph begins with."""

@@ -29,7 +29,7 @@ from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_ar
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.reader import THRESHOLD, read
-from vrag.reading.text_layout import PageText, layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
@@ -188,7 +188,7 @@ class ExtractivePolicy(OfflinePolicy):
         return None
 
     @staticmethod
-    def _rank_regions(question: str, layouts: Sequence[PageText]) -> list[RankedRegion]:
+    def _rank_regions(question: str, layouts: Sequence[PageLayout]) -> list[RankedRegion]:
         """Return the part of the pages with most words of the question; none if there is no page."""
         if not layouts:
             return []

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TypeVar, cast
 
 from vrag.agent.replies.json_repairs import read_damaged_json
-from vrag.folding import fold_case
+from vrag.text.folding import fold_case
 
 T = TypeVar("T")
 

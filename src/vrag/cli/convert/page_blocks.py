@@ -22,7 +22,7 @@ from vrag.reading.views.text_lines import CELL_GAP
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
-    from vrag.reading.text_layout import PageText
+    from vrag.reading.text_layout import PageLayout
     from vrag.reading.views.text_lines import Rect, TextLine
     from vrag.types import Item
 
@@ -146,12 +146,12 @@ def list_lines(item: Item, free: Sequence[bool] = ()) -> list[PageLine]:
     return found
 
 
-def _words(page: PageText, line: TextLine) -> list[tuple[int, int, Rect]]:
+def _words(page: PageLayout, line: TextLine) -> list[tuple[int, int, Rect]]:
     first = bisect_left(page.words, line.start, key=lambda word: word[0])
     return page.words[first : bisect_left(page.words, line.end, key=lambda word: word[0])]
 
 
-def _right(page: PageText, line: TextLine, words: Sequence[tuple[int, int, Rect]]) -> float:
+def _right(page: PageLayout, line: TextLine, words: Sequence[tuple[int, int, Rect]]) -> float:
     """Return the right end of a line before a gap that is wider than those of words."""
     if not words:
         return line.rect.x2
@@ -163,7 +163,7 @@ def _right(page: PageText, line: TextLine, words: Sequence[tuple[int, int, Rect]
     return right
 
 
-def _size(page: PageText, line: TextLine, words: Iterable[tuple[int, int, Rect]]) -> float:
+def _size(page: PageLayout, line: TextLine, words: Iterable[tuple[int, int, Rect]]) -> float:
     """Return the size of the letters of an upright line: its boxes are as high as what is drawn in them."""
     text, height = page.item.text, page.item.size.height if page.item.size else 0
     sizes: list[float] = []

@@ -29,13 +29,13 @@ from vrag.cases import UNANSWERABLE
 from vrag.cases.rows import literal_list
 from vrag.errors import CaseError
 from vrag.evaluation.relevance import Gold, is_text
-from vrag.folding import fold_case
 from vrag.geometry import Box
 from vrag.metrics import region_iou
 from vrag.reading.answer import ReadPage
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.reading.verification.verifier import ClaimSource, check_claims
 from vrag.reward.parts import best_annotator, cited_boxes
+from vrag.text.folding import fold_case
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

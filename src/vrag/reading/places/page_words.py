@@ -13,7 +13,7 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from vrag.reading.places.word_forms import WordForm, list_forms, root
-from vrag.reading.text_layout import PageText, layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.views.text_lines import CELL_GAP, Rect, around
 from vrag.reading.views.turned_text import turn_upright
 from vrag.types import Item
@@ -28,7 +28,7 @@ _NARROW, _NARROW_LETTERS = 0.5, frozenset(".,:;'’!|()[]{}ijlI1tfr-")
 class PageWords:
     """The words of a page. A word has no box where the item has no picture."""
 
-    page: PageText
+    page: PageLayout
     forms: tuple[WordForm, ...]
     lines: tuple[int, ...]
     """The number of the line of each word; -1 for one without a line."""
@@ -144,7 +144,7 @@ def read_words(item: Item) -> PageWords:
     )
 
 
-def _find_line(page: PageText, starts: Sequence[int], form: WordForm) -> int:
+def _find_line(page: PageLayout, starts: Sequence[int], form: WordForm) -> int:
     number = bisect_right(starts, form.start) - 1
     return number if number >= 0 and form.start < page.lines[number].end else -1
 

@@ -11,9 +11,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from vrag.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
-from vrag.numerals import parse_digits
 from vrag.reading.text_layout import CJK, STOP_WORDS, stem
+from vrag.text.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
+from vrag.text.numerals import parse_digits
 
 _RAISED = "⁰¹²³⁴-⁹"
 _LETTER = rf"[^\W_{_RAISED}{CJK}]"

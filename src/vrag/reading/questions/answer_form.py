@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.table_answers.values import find_day
+from vrag.text.numerals import DIGITS, parse_digits
 
 _COUNT_WORDS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _DECIMALS = re.compile(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from vrag.numerals import DIGITS, Numeral, parse_digits
+from vrag.text.numerals import DIGITS, Numeral, parse_digits
 
 MAX_TEXT = 400
 """Characters of a cell that are parsed."""

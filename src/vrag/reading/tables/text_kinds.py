@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from vrag.numerals import DIGITS
+from vrag.text.numerals import DIGITS
 
 CJK_NUMERALS = "一二三四五六七八九十百千万亿"
 _NOTE = r"(?:\s?(?:\*{1,3}|[†‡§]+|\([a-z0-9]\)|\[[a-z0-9]{1,2}\]|[¹²³⁴-⁹]+))*"

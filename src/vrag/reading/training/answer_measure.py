@@ -15,7 +15,7 @@ from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.reader import LINE_THRESHOLD, THRESHOLD, rank_different_answers, weigh_candidates
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.calibration import ReliabilityBin, measure_reliability
-from vrag.reading.text_layout import PageText, layout
+from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.reading.training.answer_data import PageQuestion
 
@@ -89,7 +89,7 @@ def weigh_questions(
     options: ReadingOptions = FULL_READING,
 ) -> Iterator[WeighedQuestion]:
     """Yield the features of each question's candidates, and what they are worth."""
-    layouts: dict[str, PageText] = {}
+    layouts: dict[str, PageLayout] = {}
     for question in questions:
         for page in question.pages:
             layouts.setdefault(page.item.id, layout(page.item))

@@ -21,7 +21,7 @@ from vrag.reading.reader import TABLES
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageText, Token, layout, tokens
+from vrag.reading.text_layout import PageLayout, Token, layout, tokens
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
@@ -64,7 +64,7 @@ class SourceText:
     """The text of one page, ready to be compared with claims. All places are those of the flat text."""
 
     item: Item
-    page: PageText
+    page: PageLayout
     flat: FlatText
     tokens: tuple[Token, ...]
     """Its words as terms, by start."""
@@ -149,7 +149,7 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
 
 
-def _find_segments(page: PageText, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
+def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
     """Return the ranges of the text that stand together, cut at the edges of cells.
 
     A line beside the one before it, and a word in another cell than the one before it, begin a new range.
@@ -211,7 +211,7 @@ def _overlapping(span: tuple[int, int] | None, spans: Sequence[tuple[int, int]])
     return range(first, max(first, bisect_left(spans, span[1], key=lambda other: other[0])))
 
 
-def _find_cell_edges(page: PageText, boxes: Boxes) -> set[int]:
+def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
     """Return where words begin that are in another cell than the words before them, or in none."""
     rects = np.asarray([rect for _, _, rect in page.words])
     x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from vrag.agent.evidence import BoxSides
 from vrag.corpus.ocr import CJK
-from vrag.folding import FOLDS
 from vrag.server.viewer.page_lines import SIDEWAYS, overlap
+from vrag.text.folding import FOLDS
 from vrag.types import Item, Word
 
 _UNSPACED = f"(?![０-９Ａ-Ｚａ-ｚ])[{CJK}]"

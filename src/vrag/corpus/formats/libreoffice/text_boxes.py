@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrag.corpus.formats.libreoffice.xml_parts import find_all, shown_text
 from vrag.corpus.formats.texts.outline import Section
-from vrag.folding import fold_case
+from vrag.text.folding import fold_case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

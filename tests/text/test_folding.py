@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.folding import fold, fold_case, fold_with_places
 from vrag.search.searcher import excerpt
+from vrag.text.folding import fold, fold_case, fold_with_places
 
 ASCII = st.text(st.characters(max_codepoint=127))
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vrag.numerals import DIGITS, parse_digits
 from vrag.reading.places.word_forms import list_forms
 from vrag.reading.table_answers.values import find_quantities, parse_cell
 from vrag.reading.tables.text_kinds import is_number
 from vrag.reading.verification.text_values import find_values
+from vrag.text.numerals import DIGITS, parse_digits
 
 CONVENTIONS = [
     (",", "."),

@@ -12,7 +12,7 @@ import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from vrag.folding import fold
+from vrag.text.folding import fold
 
 _COMMA, _POINT, _BLANK = "[,٬]", "[.٫]", "['’\u00a0\u2009\u202f]"
 _LEADING = "(?![0٠۰])\\d"

@@ -1,0 +1,1 @@
+"""Letters and numbers of texts in the forms in which they are compared."""
