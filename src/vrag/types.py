@@ -190,7 +190,8 @@ class ItemFacts:
     label: str = ""
     """Printed number of the page, where its file says it: "iv", "A-3"."""
     hidden_text: str = ""
-    """Words that the file has at this page and nobody sees on it. Neither searched nor answered from."""
+    """Words that the file has at this page and nobody sees on it, or that are struck out. Neither searched
+    nor answered from."""
     unread: tuple[str, ...] = ()
     """Sentences that say what is seen and not in the text, and what would read it. Those about the whole
     document are facts of one of its items, and begin with `OF_WHOLE_DOCUMENT`."""

@@ -295,8 +295,6 @@ def test_below_a_document_stands_what_of_it_is_not_read(
             "The document has an attached file (plan.dwg), which is not read. Save it and add it."
         )
         expect(minutes.locator(".held-problems li")).to_be_visible()
-        expect(tender.locator(".held-hidden")).to_have_text(
-            "3 words that its pages do not show: not searched."
-        )
+        expect(tender.locator(".held-hidden")).to_have_text("3 words hidden or struck out: not searched.")
         expect(tender.locator(".chip")).to_have_count(0)
         check_no_sideways(page)

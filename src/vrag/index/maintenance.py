@@ -189,7 +189,7 @@ def _count_without_vector(collection: Collection) -> int:
 
 
 def count_hidden_words(collection: Collection) -> dict[str, int]:
-    """Count the words that documents have and no page shows, by their ids, of those that have some."""
+    """Count the words of documents that are hidden or struck out, by their ids, of those that have some."""
     rows = collection.item_table.read(["document", "facts"]).data  # of any version: without a condition
     counts: Counter[str] = Counter()
     for document, facts in zip(rows["document"], rows["facts"], strict=True):

@@ -43,3 +43,66 @@ def test_a_list_with_a_document_type_is_told_and_not_read() -> None:
 def test_files_without_embedded_documents_have_none() -> None:
     for data in (docx("<w:p/>"), archive({"a": "b"}), b"\xd0\xcf\x11\xe0", b""):
         assert read_embedded(io.BytesIO(data)) == ((), ())
+
+
+RELATIONS_OF = (
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    '<Relationship Id="r9" Type="http://x/{kind}" Target="{target}"{more}/></Relationships>'
+)
+IDS = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" xmlns:o="urn:o"'
+
+
+def with_object(
+    placed: str,
+    *,
+    part: str = "word/document.xml",
+    target: str = "embeddings/fees.xlsx",
+    kind: str = "package",
+    more: str = "",
+) -> EmbeddedTexts:
+    folder, _, name = part.rpartition("/")
+    relations = RELATIONS_OF.format(kind=kind, target=target, more=more)
+    parts = {part: f"<a {IDS}>{placed}</a>", f"{folder}/_rels/{name}.rels": relations}
+    return read_embedded(io.BytesIO(archive(parts)))
+
+
+PICTURE = "<o:shape><o:imagedata/></o:shape>"
+
+
+def test_objects_that_pages_show_as_an_icon_or_not_at_all_are_told() -> None:
+    icon = f'<o:object>{PICTURE}<o:OLEObject DrawAspect="Icon" r:id="r9"/></o:object>'
+    without_picture = '<o:object><o:OLEObject DrawAspect="Content" r:id="r9"/></o:object>'
+    slide = '<o:oleObj showAsIcon="1" r:id="r9"/>'
+    sheet = '<o:oleObject dvAspect="DVASPECT_ICON" r:id="r9"/>'
+    for part, placed in (
+        ("word/document.xml", icon),
+        ("word/footnotes.xml", without_picture),
+        ("ppt/slides/slide1.xml", slide),
+        ("xl/worksheets/sheet1.xml", sheet),
+    ):
+        (sentence,) = with_object(placed, part=part).unread
+        assert "(.xlsx) that is not read" in sentence
+
+
+def test_an_object_without_a_suffix_has_the_name_of_its_program() -> None:
+    placed = '<o:object><o:OLEObject ProgID="Acrobat.Document.11" DrawAspect="Icon" r:id="r9"/></o:object>'
+    (sentence,) = with_object(placed, target="embeddings/oleObject1.bin", kind="oleObject").unread
+    assert "(Acrobat.Document.11)" in sentence
+
+
+def test_objects_that_pages_draw_and_data_of_charts_are_not_told() -> None:
+    drawn = f'<o:object>{PICTURE}<o:OLEObject DrawAspect="Content" r:id="r9"/></o:object>'
+    icon = '<o:oleObj showAsIcon="1" r:id="r9"/>'
+    assert with_object(drawn).unread == ()
+    assert with_object("<o:externalData r:id='r9'/>", part="word/charts/chart1.xml").unread == ()
+    assert with_object('<o:oleObj r:id="r9"/>', part="ppt/slides/slide1.xml").unread == ()
+    assert with_object(icon, more=' TargetMode="External"').unread == ()
+
+
+def test_a_part_with_objects_that_declares_a_document_type_is_told() -> None:
+    parts = {
+        "ppt/slides/slide1.xml": '<!DOCTYPE a [<!ENTITY e "x">]><a/>',
+        "ppt/slides/_rels/slide1.xml.rels": RELATIONS_OF.format(kind="package", target="a.xlsx", more=""),
+    }
+    (sentence,) = read_embedded(io.BytesIO(archive(parts))).unread
+    assert "may have embedded ones" in sentence

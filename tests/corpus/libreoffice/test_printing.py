@@ -242,3 +242,15 @@ def test_headings_of_a_text_are_known_with_their_levels(tmp_path: Path) -> None:
         ("Fees", 1),
         ("of all piers", 2),
     ]
+
+
+def test_struck_text_is_in_the_picture_and_not_in_the_text(tmp_path: Path) -> None:
+    rent = word_run("The rent is ") + word_run("EUR 14,000", "<w:strike/>") + word_run(" EUR 16,250.")
+    fee = (
+        word_run("The fee is ")
+        + word_run("EUR 80", "<w:dstrike/>")
+        + word_run(" EUR 95.", '<w:u w:val="single"/>')
+    )
+    items = items_of(tmp_path / "lease.docx", docx(f"<w:p>{rent}</w:p><w:p>{fee}</w:p>"))
+    assert words_of(items) == "The rent is EUR 16,250. The fee is EUR 95."
+    assert items[0].facts.hidden_text == "EUR 14,000 EUR 80"

@@ -195,7 +195,7 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
 
 def _print_hidden_words(counts: dict[str, int]) -> None:
     if counts:
-        echo(("Words that no page shows, which are not searched:", "bold"))
+        echo(("Words that are hidden or struck out, which are not searched:", "bold"))
     for name, count in islice(counts.items(), MAX_HIDDEN_NAMES):
         echo(f"  - {plain(name)}: {count} {'word' if count == 1 else 'words'}")
     if (more := len(counts) - MAX_HIDDEN_NAMES) > 0:

@@ -15,6 +15,7 @@ from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
 from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
+from vrag.corpus.formats.pdf_text.struck_words import find_struck
 from vrag.corpus.formats.pdfium import IndependentPages, to_image
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
@@ -74,7 +75,8 @@ class PdfFile(OpenFile):
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
                 layer = _read_words(page) if facts.hidden_text else layer
             pixels = page.render_pixels(_scale(page.size, options))
-            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw)
+            struck = find_struck(page, layer)
+            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw, struck=struck)
             image = to_image(pixels)
             fields = locate_fields(reading.text, reading.words, page.frame, page.shown_annotations)
         headings = locate_headings(reading.text, self._titles.get(ordinal, ()))

@@ -64,6 +64,7 @@ def read_page(
     mode: OcrMode,
     *,
     is_drawn: Callable[[str], bool] = lambda _word: True,
+    struck: NDArray[np.bool_] | None = None,
 ) -> PageReading:
     """Read a page.
 
@@ -73,20 +74,25 @@ def read_page(
         facts: What else is known of it.
         mode: What OCR reads.
         is_drawn: Returns False for words that the picture may lack although the file shows them.
+        struck: Words of the layer that are struck out. They count as hidden, and their ink as read.
     """
+    struck = np.zeros(len(layer.words), np.bool_) if struck is None else struck
+    struck_boxes = layer.boxes[struck]
+    facts = _add_hidden(facts, _join_words(layer, struck))
+    layer = remove_words(layer, ~struck)
     if mode == "always":
-        found = _read_regions(pixels, [WHOLE])
+        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes)
         if found:
             return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
     layer, hidden = _take_hidden(ink, layer, is_drawn)
-    if hidden:
-        facts = replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, hidden))))
+    facts = _add_hidden(facts, hidden)
     if mode == "auto" and contradicts(pixels, layer):
         layer = PlacedText()
     is_slanted = find_slanted(layer, ink.size)
     level = remove_words(layer, ~is_slanted)
-    regions = _find_regions(ink, level, mode)
+    boxes = np.concatenate((level.boxes, struck_boxes))
+    regions = _find_regions(ink, level.text, boxes, mode)
     if not regions or mode == "always":
         return _to_reading(layer, TextSource.LAYER, facts)
     if mode == "never":
@@ -94,7 +100,7 @@ def read_page(
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
     parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
-    found = [kept for part in parts if (kept := _new_lines(part, level.boxes))]
+    found = _keep_new(parts, boxes)
     if not found:
         return _to_reading(layer, TextSource.LAYER, facts)
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
@@ -114,22 +120,33 @@ def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]
     texts = {int(index): layer.text[slice(*_span(layer.words[index]))] for index in np.flatnonzero(~seen)}
     for index, text in texts.items():
         seen[index] = not is_drawn(text)
-    return remove_words(layer, seen), " ".join(text for index, text in texts.items() if not seen[index])
+    return remove_words(layer, seen), _join_words(layer, ~seen)
+
+
+def _join_words(layer: PlacedText, is_wanted: NDArray[np.bool_]) -> str:
+    return " ".join(layer.text[slice(*_span(layer.words[index]))] for index in np.flatnonzero(is_wanted))
+
+
+def _add_hidden(facts: ItemFacts, text: str) -> ItemFacts:
+    if not text:
+        return facts
+    return replace(facts, hidden_text="\n".join(filter(None, (facts.hidden_text, text))))
 
 
 def _span(word: Word) -> tuple[int, int]:
     return word.start, word.end
 
 
-def _find_regions(ink: InkMap, layer: PlacedText, mode: OcrMode) -> list[PictureRegion]:
+def _find_regions(ink: InkMap, text: str, boxes: NDArray[np.float64], mode: OcrMode) -> list[PictureRegion]:
     """Return the parts of a page that OCR is to read: a page with hardly a word, such as a cover, as a whole.
 
-    The letters of a cover are large and coloured, and stand on photographs.
+    The letters of a cover are large and coloured, and stand on photographs. `boxes` are those of words that are
+    known, also of some that are not in the text.
     """
-    is_short = sum(map(str.isalnum, layer.text)) < FEW_LETTERS
-    if mode != "never" and (not layer.words or (is_short and has_unexplained(ink, layer.boxes))):
+    is_short = sum(map(str.isalnum, text)) < FEW_LETTERS
+    if mode != "never" and (not len(boxes) or (is_short and has_unexplained(ink, boxes))):
         return [WHOLE]
-    return find_unexplained(ink, layer.boxes)
+    return find_unexplained(ink, boxes)
 
 
 def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
@@ -168,6 +185,11 @@ def _without_stamp(part: Rows, stamp: str) -> Rows:
         return part
     rows = [[line for line in row if not all(word in stamp for word in line.text.split())] for row in part]
     return list(filter(None, rows))
+
+
+def _keep_new(parts: Sequence[Rows], boxes: NDArray[np.float64]) -> list[Rows]:
+    """Return what OCR read in parts of a page without the words that stand in given boxes."""
+    return [kept for part in parts if (kept := _new_lines(part, boxes))]
 
 
 def _new_lines(part: Rows, boxes: NDArray[np.float64]) -> Rows:

@@ -28,7 +28,7 @@ class _Contents(NamedTuple):
     seconds: dict[str, float]
     """Length of a video."""
     hidden_words: dict[str, int]
-    """Words that no page shows."""
+    """Words that are hidden or struck out."""
 
 
 def list_documents(open_collection: OpenCollection, jobs: Iterable[UploadJob]) -> list[DocumentInfo]:

@@ -147,7 +147,7 @@ class DocumentInfo(FrozenInfo):
     seconds: float | None = Field(default=None, description="Length of a video.")
     problems: list[str] = Field(description="What could not be read, and why.")
     hidden_words: int = Field(
-        default=0, ge=0, description="Words in it that its pages do not show; they are not searched."
+        default=0, ge=0, description="Words in it that are hidden or struck out; they are not searched."
     )
     uploaded: bool = Field(description="Whether it was uploaded: removing it deletes the file as well.")
 

@@ -1,4 +1,4 @@
-"""Documents embedded in a Word document as a whole (`w:altChunk`) that LibreOffice does not print."""
+"""Embedded documents that LibreOffice does not print: whole ones of Word (`w:altChunk`), and objects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from vrag.corpus.formats.libreoffice.embedded_objects import find_unread_objects
 from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
 from vrag.corpus.formats.sections import plain_sections
 from vrag.corpus.formats.texts.html_tree import html_page
@@ -39,7 +40,7 @@ class EmbeddedTexts(NamedTuple):
 
 
 def read_embedded(file: BinaryIO) -> EmbeddedTexts:
-    """Read the embedded web pages and texts of a document of Word; nothing of another file."""
+    """Read the embedded web pages and texts of a document of Word, and tell of what else is not seen."""
     sections: list[Section] = []
     unread: list[str] = []
     try:
@@ -48,6 +49,7 @@ def read_embedded(file: BinaryIO) -> EmbeddedTexts:
                 names = _embedded_names(archive)
             except CorpusError:
                 return EmbeddedTexts((), (UNREAD_LIST,))
+            unread += find_unread_objects(archive)
             for name in names:
                 try:
                     sections += _sections(archive, name)

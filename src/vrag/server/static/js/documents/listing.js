@@ -15,7 +15,7 @@ import { typeOf } from "../file-names.js";
  * @property {string | null} first Id of the first page or clip.
  * @property {number | null} seconds Length of a video.
  * @property {string[]} problems
- * @property {number} hidden_words That its pages do not show.
+ * @property {number} hidden_words That are hidden or struck out.
  * @property {boolean} uploaded
  */
 

@@ -44,7 +44,7 @@ export function documentRow(one, { withFolder, writable, ask, remove, retry }) {
       writable && iconButton("trash", `Remove ${placed(one)}`, { class: "held-remove", on: { click: remove } }),
     ),
     one.problems.length > 0 && problemList(one.problems),
-    one.hidden_words > 0 && h("p", { class: "held-hidden", text: `${count(one.hidden_words, "word")} that its pages do not show: not searched.` }),
+    one.hidden_words > 0 && h("p", { class: "held-hidden", text: `${count(one.hidden_words, "word")} hidden or struck out: not searched.` }),
   );
 }
 

@@ -1,0 +1,199 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""Words of a PDF page that are struck out: a thin rule runs through the middle of all their letters.
+
+Most pages have no rule in such a place, which the boxes of words tell. The letters of those that have are
+then looked at one by one. A rule strikes words out if it crosses each letter in its reach, begins and ends
+where they do, and leaves no gap: lines of tables and charts, underlines and bars of fractions do not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from vrag.corpus.formats.pdfium import PdfiumPage
+    from vrag.corpus.pages.placed_text import PlacedText
+
+    Boxes = NDArray[np.float64]
+    """Left, top, right, bottom in points of the page as it is shown, a row for each."""
+
+MAX_OBJECTS = 20_000
+MAX_RULES = 3000
+"""Objects of a page, and thin ones, beyond which it is not looked through."""
+MAX_POINTS = 6.0
+"""Thickness of a thin object, in points, with what PDFium adds to the bounds of lines."""
+MAX_THICKNESS = 0.3
+"""The same in heights of the letters."""
+MIDDLE = (0.2, 0.75)
+"""Parts of a letter's height, from its top, between which a rule crosses it. Small letters have the rule in
+the middle, capitals and figures below it, and letters with a tail above it."""
+MIN_LETTERS = 2
+"""Letters and figures that a rule strikes out at least."""
+MIN_WORD_SHARE = 0.6
+"""Part of a word's width along which a rule runs that may strike it out."""
+MIN_CROSSED = 0.95
+"""Part of the letters in the reach of a rule that it crosses; a raised mark may stand beside them."""
+MAX_AHEAD, MAX_BEHIND = 1.0, 2.0
+"""Length of a rule before its first letter and behind its last one, in heights of the letters."""
+MAX_GAP = 2.0
+"""Space between two letters that a rule strikes out, likewise."""
+JOINED = 1.0
+"""Points between two rules of one line that are one."""
+MIN_WHITE = 250
+"""Level of each colour from which a rule counts as white."""
+
+
+class _Letters(NamedTuple):
+    """The letters and figures of a page."""
+
+    boxes: Boxes
+    """Around their ink."""
+
+    @property
+    def middle(self) -> NDArray[np.float64]:
+        """The middle between left and right of each."""
+        return (self.boxes[:, 0] + self.boxes[:, 2]) / 2
+
+
+def find_struck(page: PdfiumPage, text: PlacedText) -> NDArray[np.bool_]:
+    """Return for each word of a page's text whether it is struck out."""
+    struck = np.zeros(len(text.words), np.bool_)
+    if not text.words:
+        return struck
+    size = np.array(page.frame.shown_size * 2)
+    words = text.boxes * size
+    rules = _join_rules(_list_rules(page) * size)
+    rules = [rule for rule in rules if _may_cross(rule, words)]
+    if not rules:
+        return struck
+    letters = _list_letters(page, size)
+    for rule in rules:
+        crossed = _find_crossed(rule, letters)
+        if crossed.any():
+            struck |= _find_whole_words(words, letters, crossed)
+    return struck
+
+
+def _list_rules(page: PdfiumPage) -> Boxes:
+    """Return the thin level paths of a page that are drawn in a colour, as fractions of the page."""
+    rules = [page.frame.to_unit(*sides).as_tuple() for sides in _list_thin_paths(page)]
+    return np.array(rules if len(rules) <= MAX_RULES else []).reshape(-1, 4)
+
+
+def _list_thin_paths(page: PdfiumPage) -> Iterator[tuple[float, float, float, float]]:
+    """Yield left, bottom, right, top, in PDF coordinates, of the thin paths of a page."""
+    from pypdfium2 import raw
+
+    count = raw.FPDFPage_CountObjects(page.handle)
+    sides = tuple(ctypes.c_float() for _ in range(4))
+    pointers = tuple(map(ctypes.byref, sides))
+    thin, long = (0, 1) if page.frame.turn % 2 else (1, 0)
+    for index in range(count if count <= MAX_OBJECTS else 0):
+        entry = raw.FPDFPage_GetObject(page.handle, index)
+        if raw.FPDFPageObj_GetType(entry) != raw.FPDF_PAGEOBJ_PATH:
+            continue
+        raw.FPDFPageObj_GetBounds(entry, *pointers)
+        lengths = sides[2].value - sides[0].value, sides[3].value - sides[1].value
+        if lengths[thin] <= MAX_POINTS and lengths[long] > lengths[thin] and _has_colour(entry):
+            yield sides[0].value, sides[1].value, sides[2].value, sides[3].value
+
+
+def _has_colour(entry: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+    """Return whether a path is filled or stroked in a colour that is not white."""
+    from pypdfium2 import raw
+
+    filling, stroke = ctypes.c_int(), ctypes.c_int()
+    raw.FPDFPath_GetDrawMode(entry, filling, stroke)
+    levels = tuple(ctypes.c_uint() for _ in range(4))
+    for is_used, get_colour in (
+        (filling.value, raw.FPDFPageObj_GetFillColor),
+        (stroke.value, raw.FPDFPageObj_GetStrokeColor),
+    ):
+        if is_used and get_colour(entry, *map(ctypes.byref, levels)):
+            *colours, alpha = (level.value for level in levels)
+            if alpha and min(colours) < MIN_WHITE:
+                return True
+    return False
+
+
+def _join_rules(rules: Boxes) -> list[NDArray[np.float64]]:
+    """Return the rules with the pieces of one line joined: a word may have one for each letter."""
+    joined: list[NDArray[np.float64]] = []
+    for rule in rules[np.lexsort((rules[:, 0], np.round(rules[:, 1] + rules[:, 3])))]:
+        last = joined[-1] if joined else None
+        is_same = last is not None and abs(last[1] - rule[1]) < JOINED / 2 and rule[0] - last[2] < JOINED
+        if last is not None and is_same:
+            last[2] = max(last[2], rule[2])
+        else:
+            joined.append(rule.copy())
+    return joined
+
+
+def _may_cross(rule: NDArray[np.float64], words: Boxes) -> bool:
+    """Return whether a rule runs along the middle of some word."""
+    shared = np.minimum(words[:, 2], rule[2]) - np.maximum(words[:, 0], rule[0])
+    is_along = shared >= MIN_WORD_SHARE * (words[:, 2] - words[:, 0])
+    return bool((is_along & _is_in_middle(rule, words)).any())
+
+
+def _is_in_middle(rule: NDArray[np.float64], boxes: Boxes) -> NDArray[np.bool_]:
+    """Return for each box whether the height of a rule is in its middle."""
+    height = np.maximum(boxes[:, 3] - boxes[:, 1], 1e-9)
+    place = ((rule[1] + rule[3]) / 2 - boxes[:, 1]) / height
+    return (place >= MIDDLE[0]) & (place <= MIDDLE[1])
+
+
+def _list_letters(page: PdfiumPage, size: NDArray[np.float64]) -> _Letters:
+    with page.layer() as layer:
+        characters = layer.characters()
+        boxes = [
+            page.frame.to_unit(*layer.ink(index)).as_tuple()
+            for index, character in enumerate(characters)
+            if character.isalnum()
+        ]
+    return _Letters(np.array(boxes).reshape(-1, 4) * size)
+
+
+def _find_crossed(rule: NDArray[np.float64], letters: _Letters) -> NDArray[np.bool_]:
+    """Return for each letter whether a rule strikes it out; none if it is no rule that strikes words out."""
+    none = np.zeros(len(letters.boxes), np.bool_)
+    is_along = (letters.middle > rule[0]) & (letters.middle < rule[2])
+    crossed = is_along & _is_in_middle(rule, letters.boxes)
+    if crossed.sum() < MIN_LETTERS:
+        return none
+    boxes = letters.boxes[crossed]
+    top, bottom = boxes[:, 1].min(), boxes[:, 3].max()
+    in_line = is_along & (letters.boxes[:, 3] > top) & (letters.boxes[:, 1] < bottom)
+    height = (boxes[:, 3] - boxes[:, 1]).max()
+    left, right = np.sort(boxes[:, 0]), np.sort(boxes[:, 2])
+    is_strike = (
+        crossed.sum() >= MIN_CROSSED * in_line.sum()
+        and rule[3] - rule[1] <= MAX_THICKNESS * height
+        and left[0] - rule[0] <= MAX_AHEAD * height
+        and rule[2] - right[-1] <= MAX_BEHIND * height
+        and (left[1:] - right[:-1]).max() <= MAX_GAP * height
+    )
+    return crossed if is_strike else none
+
+
+def _find_whole_words(words: Boxes, letters: _Letters, crossed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each word whether its letters are crossed; none if a word is crossed in part."""
+    around = letters.boxes[crossed]
+    left, top, right, bottom = *around[:, :2].min(axis=0), *around[:, 2:].max(axis=0)
+    near = (words[:, 2] > left) & (words[:, 0] < right) & (words[:, 3] > top) & (words[:, 1] < bottom)
+    whole = np.zeros(len(words), np.bool_)
+    level = (letters.boxes[:, 1] + letters.boxes[:, 3]) / 2
+    for index in np.flatnonzero(near).tolist():
+        x1, y1, x2, y2 = words[index]
+        own = (letters.middle >= x1) & (letters.middle <= x2) & (level >= y1) & (level <= y2)
+        whole[index] = crossed[own].any()
+        if whole[index] and not crossed[own].all():
+            return np.zeros(len(words), np.bool_)
+    return whole
