@@ -140,8 +140,8 @@ def _span(word: Word) -> tuple[int, int]:
 def _find_regions(ink: InkMap, text: str, boxes: NDArray[np.float64], mode: OcrMode) -> list[PictureRegion]:
     """Return the parts of a page that OCR is to read: a page with hardly a word, such as a cover, as a whole.
 
-    The letters of a cover are large and coloured, and stand on photographs. `boxes` are those of words that are
-    known, also of some that are not in the text.
+    The letters of a cover are large and coloured, and stand on photographs. `boxes` are those of known words,
+    also of some that are not in the text.
     """
     is_short = sum(map(str.isalnum, text)) < FEW_LETTERS
     if mode != "never" and (not len(boxes) or (is_short and has_unexplained(ink, boxes))):
