@@ -24,6 +24,7 @@ from vrag.corpus.formats.pdf_text.symbol_fonts import (
     replace_private_signs,
     replace_signs,
 )
+from vrag.corpus.formats.pdf_text.vertical_lines import order_vertical_lines
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
@@ -66,6 +67,7 @@ def read_layer(page: PdfiumPage) -> PlacedText:
         mark_short_words(layer, words)
         write_cents(words)
         words = join_spaced_letters(words)
+    words = order_vertical_lines(words, characters)
     if any((word.turn + frame.turn) % 4 for word in words):
         words = _in_reading_order(words, frame.turn)
     elif words:
