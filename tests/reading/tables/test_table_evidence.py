@@ -64,6 +64,7 @@ PANELS = [
     ("as warmth", "and all goes on inside"),
 ]
 CONTENTS = [("Appendix about properties", "58"), ("References", "67"), ("Glossary", "70")]
+PROCEEDINGS = [("Appendix about properties", "58–66"), ("References", "67–69"), ("Glossary", "70")]
 CODE = [("(1,", "256,", "52,"), ("(1,", "512,", "26,"), ("(1,", "1024,", "13,")]
 CONTACTS = [
     ("Contact us", "Follow us"),
@@ -72,7 +73,7 @@ CONTACTS = [
 ]
 
 
-@pytest.mark.parametrize("rows", [FORM, PANELS, CONTENTS, CODE, CONTACTS], ids=range(5))
+@pytest.mark.parametrize("rows", [FORM, PANELS, CONTENTS, PROCEEDINGS, CODE, CONTACTS], ids=range(6))
 def test_rows_of_texts_without_figures_and_lines_are_no_table(rows: list[tuple[str, ...]]) -> None:
     page = DrawnPage()
     for number, row in enumerate(rows):

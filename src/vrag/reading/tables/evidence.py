@@ -145,6 +145,7 @@ _BOUND = re.compile(
     rf"|over|under|above|below|up\sto|at\s(?:least|most)|from|until)\s?{_AMOUNT}",
     re.IGNORECASE,
 )
+_PAGES = re.compile(r"(\d{1,3})(?:\s?[-–]\s?\d{1,3})?")
 _TOTAL_FIGURE = re.compile(r"\d[\d,.]*\s?[%=].{0,6}|\W?\d[\d,.]*(?:\s\w{1,12}){1,2}")
 
 
@@ -185,13 +186,13 @@ def _is_drawn(texts: Sequence[str]) -> bool:
 
 
 def _is_page_list(texts: dict[tuple[int, int], str], grid: Grid) -> bool:
-    """Return whether all rows are titles with page numbers that never fall."""
+    """Return whether all rows are titles with page numbers, or ranges of them, that never fall."""
     if grid.width > 3:
         return False
-    last = [texts.get((row, grid.width - 1), "") for row in range(grid.height)]
-    if not all(text.isdigit() and len(text) < 4 for text in last):
+    last = [_PAGES.fullmatch(texts.get((row, grid.width - 1), "")) for row in range(grid.height)]
+    pages = [int(match[1]) for match in last if match]
+    if len(pages) < len(last):
         return False
-    pages = [int(text) for text in last]
     return pages == sorted(pages) and len(set(pages)) > 1
 
 
