@@ -117,3 +117,11 @@ def test_only_items_that_the_query_may_find_come_first(engine: Engine) -> None:
 
 def test_a_page_that_does_not_exist_changes_nothing(engine: Engine) -> None:
     assert found(engine, "boats book.pdf page 99") == found(engine, "boats book.pdf page")
+
+
+def test_pages_are_found_that_share_no_word_with_the_query_where_there_is_one_document(
+    engine: Engine,
+) -> None:
+    (hits,) = engine.search([Query("page ii", documents=frozenset({BOOK}))], 10)
+    assert [(hit.document_name, hit.ordinal, hit.rank) for hit in hits] == [("book.pdf", 2, 1)]
+    assert found(engine, "page ii") == []

@@ -2,6 +2,7 @@
 
 Words do not find them: a page does not say its position, and a number stands on many pages. Both meanings are
 looked up in the document of the best hit: the number that is printed on a page, and its position in the file.
+Where nothing is found they are looked up in the only document that there is.
 """
 
 from __future__ import annotations
@@ -43,21 +44,29 @@ def put_named_pages_first(
         first_row: Number of its first item, as `Hit.row` counts.
     """
     numbers = named_pages(query.text)
-    row = catalog.row(hits[0].item) if hits and numbers else None
-    if row is None:
+    document = _find_document(hits, query, catalog) if numbers else None
+    if document is None:
         return hits
-    is_page = catalog.mask(query) & catalog.documents.among({catalog.documents[row]})
+    is_page = catalog.mask(query) & catalog.documents.among({document})
     is_page &= catalog.kinds.among({ItemKind.PAGE.value})
     positions = {int(catalog.ordinals[page]): catalog.ids[page] for page in np.flatnonzero(is_page)}
     labels = _labels(collection, list(positions.values()))
     printed = [id for id in positions.values() if labels.get(id, "").casefold() in numbers]
     counted = [id for ordinal, id in sorted(positions.items()) if str(ordinal) in numbers]
     named = list(dict.fromkeys((*printed, *counted)))[:MAX_FIRST]
-    first = [
-        replace(hit, row=first_row + hit.row) for hit in catalog.hits([(id, hits[0].score) for id in named])
-    ]
+    score = hits[0].score if hits else 0.0
+    first = [replace(hit, row=first_row + hit.row) for hit in catalog.hits([(id, score) for id in named])]
     others = [hit for hit in hits if hit.item not in named]
     return [replace(hit, rank=rank) for rank, hit in enumerate([*first, *others][:top_k], 1)]
+
+
+def _find_document(hits: list[Hit], query: Query, catalog: Catalog) -> str | None:
+    """Return the document of which a query names pages: that of the best hit, or else the only one."""
+    if hits:
+        row = catalog.row(hits[0].item)
+        return None if row is None else catalog.documents[row]
+    documents = {catalog.documents[row] for row in np.flatnonzero(catalog.mask(query))}
+    return documents.pop() if len(documents) == 1 else None
 
 
 def _labels(collection: Collection, ids: list[str]) -> dict[str, str]:
