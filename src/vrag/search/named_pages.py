@@ -65,7 +65,7 @@ def _find_document(hits: list[Hit], query: Query, catalog: Catalog) -> str | Non
     if hits:
         row = catalog.row(hits[0].item)
         return None if row is None else catalog.documents[row]
-    documents = {catalog.documents[row] for row in np.flatnonzero(catalog.mask(query))}
+    documents = {catalog.documents[int(row)] for row in np.flatnonzero(catalog.mask(query))}
     return documents.pop() if len(documents) == 1 else None
 
 

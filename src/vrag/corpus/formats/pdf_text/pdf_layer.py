@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vrag.corpus.formats.pdf_text.column_order import HYPHENS, order_columns
 from vrag.corpus.formats.pdf_text.drawn_twice import leave_out_doubles
 from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
+from vrag.corpus.formats.pdf_text.line_order import order_lines
 from vrag.corpus.formats.pdf_text.raised_words import (
     LayerWord,
     around_sides,
@@ -48,9 +49,9 @@ LINE_SPACE = 1.2
 """Space between two words that stand beside each other although a line ends between them, in heights."""
 WORD_SPACE = 0.2
 """Space between two words of one line, in heights, from which it is one that people see."""
-TURNED_WORD_SPACE = 0.33
-"""The same of turned text whose letters are drawn one by one: a pair of low letters has up to 0.28 of their
-height between them, and two words from 0.4."""
+TURNED_WORD_SPACE = 0.28
+"""The same of turned text whose letters are drawn one by one: a pair of low letters has up to 0.27 of their
+height between them, and two words from 0.29."""
 
 
 def read_layer(page: PdfiumPage) -> PlacedText:
@@ -71,7 +72,7 @@ def read_layer(page: PdfiumPage) -> PlacedText:
     if any((word.turn + frame.turn) % 4 for word in words):
         words = _in_reading_order(words, frame.turn)
     elif words:
-        words = order_columns(words, characters)
+        words = order_columns(order_lines(words, characters), characters)
     return _join(words, characters, frame)
 
 

@@ -1,0 +1,216 @@
+"""Words of one line that a file draws in another order: signs of a second font, values of filled-in forms.
+
+PDFium keeps the order of the file. Within a line, words are put into the order of their places; a short text
+that is drawn later, on the baseline of an earlier line, goes to that line where it fits in a space of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+from vrag.corpus.formats.pdf_text.column_order import HYPHENS
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from vrag.corpus.formats.pdf_text.raised_words import LayerWord
+
+SAME_BASELINE = 0.3
+"""Difference of the baselines of words of one line, in heights."""
+MAX_OVERLAP = 0.3
+"""Part of two words beside each other that may take the same place, likewise."""
+MAX_SPACE = 2.0
+"""Space between two words of a line that is put into order, likewise: beside more may lie columns."""
+MAX_SIZE = 2.0
+"""Height of a word by that of the words that it is put among."""
+MAX_WORDS = 8
+"""Words of a text that is put into an earlier line: those of a value."""
+ROW = 3.0
+"""Height of the rows in which lines with one baseline are looked for, in points."""
+NEAR = 1.2
+"""Space between a text and the words before or behind it, in heights, if it belongs to their sentence."""
+REACH = 16.0
+"""Space between a label and its value, likewise."""
+PITCH = 2.5
+"""Distance of two lines of a stack, likewise."""
+_LABEL_END = re.compile(r":$|_{3,}$|\.{4,}$")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+
+
+@dataclass(slots=True)
+class _Line:
+    """Words between two line breaks of a layer."""
+
+    words: list[LayerWord]
+    baseline: float
+    height: float
+    is_fixed: bool = False
+    """True if its words are left as they are: it is divided, or not written from left to right."""
+
+    @property
+    def left(self) -> float:
+        return self.words[0].upright[0]
+
+
+def order_lines(words: Sequence[LayerWord], characters: str) -> list[LayerWord]:
+    """Return words with those of one line in the order of their places.
+
+    Args:
+        words: The words of a layer, upright, in its order.
+        characters: The characters of the layer.
+    """
+    lines = _list_lines(words, characters)
+    starts = {id(line.words[0]) for line in lines if not line.is_fixed}
+    is_changed = [_sort_line(line) for line in lines]
+    is_changed.append(_move_values(lines))
+    return _with_glue(words, lines, starts) if any(is_changed) else list(words)
+
+
+def _list_lines(words: Sequence[LayerWord], characters: str) -> list[_Line]:
+    lines: list[_Line] = []
+    line = [words[0]]
+    is_divided = False
+    for before, word in pairwise(words):
+        between = word.glue if word.glue is not None else characters[before.end : word.start]
+        has_hyphen = not HYPHENS.isdisjoint(between)
+        if has_hyphen or "\n" in between or "\r" in between:
+            lines.append(_to_line(line, is_fixed=is_divided or has_hyphen))
+            line, is_divided = [], has_hyphen
+        line.append(word)
+    return [*lines, _to_line(line, is_fixed=is_divided)]
+
+
+def _to_line(words: list[LayerWord], *, is_fixed: bool) -> _Line:
+    feet = [word.line[1] for word in words if word.text[0].isalnum()] or [word.line[1] for word in words]
+    height = max(word.line[3] - word.line[1] for word in words)
+    is_fixed = is_fixed or any(not word.text.isascii() and _RIGHT_TO_LEFT.search(word.text) for word in words)
+    return _Line(words, median(feet), height, is_fixed)
+
+
+def _sort_line(line: _Line) -> bool:
+    """Put the words of a line into the order of their places, if it steps back. Returns whether it did."""
+    step = line.height / 2
+    if line.is_fixed or all(a.upright[0] - b.upright[0] < step for a, b in pairwise(line.words)):
+        return False
+    ordered = sorted(line.words, key=_left)
+    if any(b.upright[0] - a.upright[2] > MAX_SPACE * line.height for a, b in pairwise(ordered)):
+        return False
+    if not _is_one_line(ordered, line.baseline, line.height):
+        return False
+    line.words = ordered
+    return True
+
+
+def _left(word: LayerWord) -> float:
+    return word.upright[0]
+
+
+def _is_one_line(words: Sequence[LayerWord], baseline: float, height: float) -> bool:
+    """Return whether words, from left to right, stand on one baseline and beside each other."""
+    if any(a.upright[2] - b.upright[0] > MAX_OVERLAP * height for a, b in pairwise(words)):
+        return False
+    return all(
+        abs(word.line[1] - baseline) < SAME_BASELINE * height for word in words if word.text[0].isalnum()
+    )
+
+
+def _move_values(lines: list[_Line]) -> bool:
+    """Move short texts into earlier lines on their baseline. Returns whether there are any."""
+    targets = {index: earlier for index, earlier in _list_pairs(lines) if _fits(lines[index], earlier)}
+    kept = [index for index in targets if not _is_in_column(lines, index, targets)]
+    for index in kept:
+        if targets[index].words and _fits(lines[index], targets[index]):
+            targets[index].words = sorted([*targets[index].words, *lines[index].words], key=_left)
+            lines[index].words = []
+    return any(not line.words for line in lines)
+
+
+def _list_pairs(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
+    """Yield the numbers of short lines that stand right behind a word of an earlier line, and this one."""
+    rows: defaultdict[int, list[int]] = defaultdict(list)
+    for index, line in enumerate(lines):
+        rows[round(line.baseline / ROW)].append(index)
+    for index, line in enumerate(lines):
+        row = round(line.baseline / ROW)
+        others = [other for near in (row - 1, row, row + 1) for other in rows.get(near, ()) if other != index]
+        if len(line.words) > MAX_WORDS or not any(other < index for other in others):
+            continue
+        nearest = max(
+            (
+                (word.upright[2], other)
+                for other in others
+                for word in lines[other].words
+                if _left(word) < line.left
+            ),
+            default=(0.0, index),
+        )[1]
+        if nearest < index:
+            yield index, lines[nearest]
+
+
+def _fits(line: _Line, earlier: _Line) -> bool:
+    """Return whether a text belongs between or behind the words of an earlier line."""
+    low, high = sorted((line.height, earlier.height))
+    if line.is_fixed or earlier.is_fixed or high > MAX_SIZE * low or line.left <= earlier.left:
+        return False
+    if abs(line.baseline - earlier.baseline) >= SAME_BASELINE * low:
+        return False
+    own = set(map(id, line.words))
+    ordered = sorted([*earlier.words, *line.words], key=_left)
+    if not _is_one_line(ordered, earlier.baseline, high):
+        return False
+    runs = [list(run) for _, run in groupby(ordered, key=lambda word: id(word) in own)]
+    return all(
+        _belongs(runs[at - 1][-1], run, runs[at + 1][0] if at + 1 < len(runs) else None, low)
+        for at, run in enumerate(runs)
+        if id(run[0]) in own
+    )
+
+
+def _belongs(before: LayerWord, run: Sequence[LayerWord], behind: LayerWord | None, height: float) -> bool:
+    """Return whether words are the value of the label before them, or a part of the sentence around them."""
+    space = run[0].upright[0] - before.upright[2]
+    if _LABEL_END.search(before.text):
+        return space < REACH * height
+    is_within = behind is not None and behind.upright[0] - run[-1].upright[2] < NEAR * height
+    return is_within and space < NEAR * height
+
+
+def _is_in_column(lines: Sequence[_Line], index: int, targets: dict[int, _Line]) -> bool:
+    """Return whether a line has another one right above or below it that stays: it is a part of a column."""
+    line = lines[index]
+    for other_index in (index - 1, index + 1):
+        if other_index in targets or not 0 <= other_index < len(lines):
+            continue
+        other = lines[other_index]
+        if (
+            other is not targets[index]
+            and abs(other.left - line.left) < line.height
+            and abs(other.baseline - line.baseline) < PITCH * line.height
+        ):
+            return True
+    return False
+
+
+def _with_glue(words: Sequence[LayerWord], lines: Sequence[_Line], starts: Container[int]) -> list[LayerWord]:
+    """Return the words of lines, with what stands before those that follow another word than in the layer.
+
+    Args:
+        words: The words in the order of the layer.
+        lines: Their lines, in the new order.
+        starts: Identities of the words that began a line.
+    """
+    before_of = {id(word): before for before, word in pairwise(words)}
+    ordered: list[LayerWord] = []
+    last: LayerWord | None = None
+    for line in lines:
+        for at, word in enumerate(line.words):
+            follows = before_of.get(id(word)) is last and not (at and id(word) in starts)
+            ordered.append(word if follows or last is None else replace(word, glue=" " if at else "\n"))
+            last = word
+    return ordered
