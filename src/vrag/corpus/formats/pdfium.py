@@ -59,8 +59,10 @@ QUALITY = 92
 """JPEG quality for images in other formats."""
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
-MAX_OBJECTS = 10_000
-"""Objects of a page that are looked through for fonts; a page with more counts as one with replaced fonts."""
+MAX_OBJECTS = 20_000
+"""Objects of a page that are looked through."""
+MAX_FONT_OBJECTS = 10_000
+"""Likewise, for fonts; a page with more counts as one with replaced fonts."""
 MAX_FONT_NAME = 128
 """Bytes of the longest name of a font, with the zero that ends it."""
 MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
@@ -336,6 +338,19 @@ class PdfiumPage:
         return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
 
     @cached_property
+    def objects(self) -> list[tuple[int, Any]]:
+        """Kind and handle of its first objects (`MAX_OBJECTS`), in the order in which they are drawn.
+
+        Those of forms within it are left out.
+        """
+        from pypdfium2 import raw
+
+        page = self._page.raw
+        count = min(raw.FPDFPage_CountObjects(page), MAX_OBJECTS)
+        entries = [raw.FPDFPage_GetObject(page, index) for index in range(count)]
+        return [(raw.FPDFPageObj_GetType(entry), entry) for entry in entries]
+
+    @cached_property
     def has_replaced_fonts(self) -> bool:
         """True if some of its text has a font that the file does not contain, or one made of drawings.
 
@@ -357,7 +372,7 @@ class PdfiumPage:
         owners: list[tuple[Any, Any, Any]] = [
             (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
         ]
-        remaining = MAX_OBJECTS
+        remaining = MAX_FONT_OBJECTS
         while owners:
             owner, count_objects, get_object = owners.pop()
             count = count_objects(owner)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.pdfium import PdfiumPage
     from vrag.corpus.pages.placed_text import PlacedText
 
-MAX_OBJECTS = 20_000
-"""Objects of a page beyond which it is not looked through."""
 DRAWN_MODES = frozenset(range(3))
 """Modes of text that is filled or stroked. The others are not to be seen: layers of scans, and clips."""
 MAX_COMPARED = 2000
@@ -218,10 +216,8 @@ def _scan_objects(page: PdfiumPage) -> tuple[bool, list[Any]]:
     """Return whether some text of a page is part of a layer, and the pictures that are drawn after text."""
     from pypdfium2 import raw
 
-    handle, pictures, has_text = page.handle, list[Any](), False
-    for index in range(min(raw.FPDFPage_CountObjects(handle), MAX_OBJECTS)):
-        entry = raw.FPDFPage_GetObject(handle, index)
-        kind = raw.FPDFPageObj_GetType(entry)
+    pictures, has_text = list[Any](), False
+    for kind, entry in page.objects:
         if kind == raw.FPDF_PAGEOBJ_TEXT:
             has_text = True
             if _layer_name(entry):
@@ -239,10 +235,8 @@ def _list_objects(page: PdfiumPage) -> _PageObjects:
     from pypdfium2 import raw
 
     objects = _PageObjects([], [])
-    handle = page.handle
-    for index in range(min(raw.FPDFPage_CountObjects(handle), MAX_OBJECTS)):
-        entry = raw.FPDFPage_GetObject(handle, index)
-        match raw.FPDFPageObj_GetType(entry):
+    for kind, entry in page.objects:
+        match kind:
             case raw.FPDF_PAGEOBJ_TEXT if raw.FPDFTextObj_GetTextRenderMode(entry) in DRAWN_MODES:
                 objects.texts.append(_TextObject(entry, _bounds(entry), _layer_name(entry)))
             case raw.FPDF_PAGEOBJ_IMAGE if objects.texts:

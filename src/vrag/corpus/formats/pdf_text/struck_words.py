@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vrag.corpus.formats.pdfium import MAX_OBJECTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,9 +26,8 @@ if TYPE_CHECKING:
     Boxes = NDArray[np.float64]
     """Left, top, right, bottom in points of the page as it is shown, a row for each."""
 
-MAX_OBJECTS = 20_000
 MAX_RULES = 3000
-"""Objects of a page, and thin ones, beyond which it is not looked through."""
+"""Thin objects of a page beyond which it is not looked through."""
 MAX_POINTS = 6.0
 """Thickness of a thin object, in points, with what PDFium adds to the bounds of lines."""
 MAX_THICKNESS = 0.3
@@ -91,13 +92,11 @@ def _list_thin_paths(page: PdfiumPage) -> Iterator[tuple[float, float, float, fl
     """Yield left, bottom, right, top, in PDF coordinates, of the thin paths of a page."""
     from pypdfium2 import raw
 
-    count = raw.FPDFPage_CountObjects(page.handle)
     sides = tuple(ctypes.c_float() for _ in range(4))
     pointers = tuple(map(ctypes.byref, sides))
     thin, long = (0, 1) if page.frame.turn % 2 else (1, 0)
-    for index in range(count if count <= MAX_OBJECTS else 0):
-        entry = raw.FPDFPage_GetObject(page.handle, index)
-        if raw.FPDFPageObj_GetType(entry) != raw.FPDF_PAGEOBJ_PATH:
+    for kind, entry in page.objects if len(page.objects) < MAX_OBJECTS else ():
+        if kind != raw.FPDF_PAGEOBJ_PATH:
             continue
         raw.FPDFPageObj_GetBounds(entry, *pointers)
         lengths = sides[2].value - sides[0].value, sides[3].value - sides[1].value
