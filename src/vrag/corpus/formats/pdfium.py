@@ -347,8 +347,7 @@ class PdfiumPage:
 
         page = self._page.raw
         count = min(raw.FPDFPage_CountObjects(page), MAX_OBJECTS)
-        entries = [raw.FPDFPage_GetObject(page, index) for index in range(count)]
-        return [(raw.FPDFPageObj_GetType(entry), entry) for entry in entries]
+        return _list_objects(partial(raw.FPDFPage_GetObject, page), count)
 
     @cached_property
     def has_replaced_fonts(self) -> bool:
@@ -369,27 +368,21 @@ class PdfiumPage:
         from pypdfium2 import raw
 
         fonts: dict[int, Any] = {}
-        owners: list[tuple[Any, Any, Any]] = [
-            (self._page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject)
-        ]
-        remaining = MAX_FONT_OBJECTS
-        while owners:
-            owner, count_objects, get_object = owners.pop()
-            count = count_objects(owner)
-            remaining -= count
-            if remaining < 0:
-                return None
-            for index in range(count):
-                entry = get_object(owner, index)
-                match raw.FPDFPageObj_GetType(entry):
-                    case raw.FPDF_PAGEOBJ_TEXT:
-                        font = raw.FPDFTextObj_GetFont(entry)
-                        fonts.setdefault(address_of(font), font)
-                    case raw.FPDF_PAGEOBJ_FORM:
-                        owners.append((entry, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject))
-                    case _:
-                        pass
-        return list(fonts.values())
+        forms: list[Any] = []
+        objects, remaining = self.objects, MAX_FONT_OBJECTS
+        while (remaining := remaining - len(objects)) >= 0:
+            for kind, entry in objects:
+                if kind == raw.FPDF_PAGEOBJ_TEXT:
+                    font = raw.FPDFTextObj_GetFont(entry)
+                    fonts.setdefault(address_of(font), font)
+                elif kind == raw.FPDF_PAGEOBJ_FORM:
+                    forms.append(entry)
+            if not forms:
+                return list(fonts.values())
+            form = forms.pop()
+            count = min(raw.FPDFFormObj_CountObjects(form), MAX_FONT_OBJECTS + 1)
+            objects = _list_objects(partial(raw.FPDFFormObj_GetObject, form), count)
+        return None
 
     def can_draw(self, text: str) -> bool:
         """Return whether PDFium has the letters of a word, which is on the page, to draw them.
@@ -529,6 +522,13 @@ def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
     `ctypes.cast` would take as long as eight calls of PDFium.
     """
     return ctypes.c_void_p.from_buffer(handle).value or 0
+
+
+def _list_objects(get_object: Callable[[int], Any], count: int) -> list[tuple[int, Any]]:
+    """List the kind and the handle of each of some objects."""
+    from pypdfium2 import raw
+
+    return [(raw.FPDFPageObj_GetType(entry), entry) for entry in map(get_object, range(count))]
 
 
 def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium

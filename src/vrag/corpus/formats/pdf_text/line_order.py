@@ -75,21 +75,27 @@ def _list_lines(words: Sequence[LayerWord], characters: str) -> list[_Line]:
     lines: list[_Line] = []
     line = [words[0]]
     is_divided = False
+    is_mixed = _RIGHT_TO_LEFT.search(characters) is not None
     for before, word in pairwise(words):
         between = word.glue if word.glue is not None else characters[before.end : word.start]
         has_hyphen = not HYPHENS.isdisjoint(between)
         if has_hyphen or "\n" in between or "\r" in between:
-            lines.append(_to_line(line, is_fixed=is_divided or has_hyphen))
+            is_fixed = is_divided or has_hyphen or (is_mixed and _has_right_to_left(line))
+            lines.append(_to_line(line, is_fixed=is_fixed))
             line, is_divided = [], has_hyphen
         line.append(word)
-    return [*lines, _to_line(line, is_fixed=is_divided)]
+    return [*lines, _to_line(line, is_fixed=is_divided or (is_mixed and _has_right_to_left(line)))]
 
 
 def _to_line(words: list[LayerWord], *, is_fixed: bool) -> _Line:
-    feet = [word.line[1] for word in words if word.text[0].isalnum()] or [word.line[1] for word in words]
-    height = max(word.line[3] - word.line[1] for word in words)
-    is_fixed = is_fixed or any(not word.text.isascii() and _RIGHT_TO_LEFT.search(word.text) for word in words)
-    return _Line(words, median(feet), height, is_fixed)
+    sides = [word.line for word in words]
+    feet = [side[1] for word, side in zip(words, sides, strict=True) if word.text[0].isalnum()]
+    height = max([side[3] - side[1] for side in sides])
+    return _Line(words, median(feet or [side[1] for side in sides]), height, is_fixed)
+
+
+def _has_right_to_left(words: Sequence[LayerWord]) -> bool:
+    return any(_RIGHT_TO_LEFT.search(word.text) for word in words)
 
 
 def _sort_line(line: _Line) -> bool:

@@ -7,6 +7,7 @@ has the codes as private characters (U+F000 and the code) or as the letters that
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ _SHARED_FONT = re.compile(r"(?:opensymbol|starsymbol|(?:cidfont|type3|font|tt|ft
 """Names of the fonts by which office programs replace Symbol and Wingdings, and names that say nothing."""
 
 
+@lru_cache(maxsize=1024)
 def font_family(name: str) -> str:
     """Return the key in `SIGNS` of a font by its name; "" for one with letters.
 
