@@ -98,9 +98,8 @@ def is_answer(question: str, kind: AnswerKind, reading: Reading) -> bool:
     if kind is AnswerKind.PERSON and _DIGIT.search(reading.text):
         return False
     if _HOW_MANY.search(question):
-        is_number_asked = "number" in name_terms(
-            question
-        )  # how many numbers of boats, not the number of a boat
+        # "How many numbers of boats" does not ask for the number of a boat.
+        is_number_asked = "number" in name_terms(question)
         return not is_number_asked and type_of_span(reading.text) in _AMOUNTS
     if kind in _TYPED and type_of_span(reading.text) not in AGREES[kind]:
         return False
