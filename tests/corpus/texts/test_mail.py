@@ -69,6 +69,14 @@ def test_what_mail_programs_show_is_read_with_its_tables(tmp_path: Path) -> None
     assert [item.text[cell.start : cell.end] for cell in table.cells] == ["Light", "Range", "Bell", "9"]
 
 
+def test_words_of_a_message_that_nobody_sees_are_kept_apart(tmp_path: Path) -> None:
+    message = write_mail(body="Plain words.")
+    message.add_alternative('<p>The fee is 7.</p><p style="opacity:0">unseen</p>', subtype="html")
+    (item,) = items_of(tmp_path / "a.eml", bytes(message))
+    assert item.text.endswith("The fee is 7.")
+    assert item.facts.hidden_text == "unseen"
+
+
 def test_attached_text_and_messages_are_sections_and_pictures_pages(tmp_path: Path) -> None:
     message = write_mail()
     message.add_attachment("Light,Range\nBell,9\n", subtype="csv", filename="ranges.csv")

@@ -234,7 +234,7 @@ def _join_sections(first: Section, second: Section) -> Section:
         text,
         tuple(table.moved(by) for table in second.tables),
         first.unread + second.unread,
-        second.hidden_text,
+        hidden_text=second.hidden_text,
     )
 
 
