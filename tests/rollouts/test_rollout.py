@@ -364,7 +364,12 @@ def test_ids_and_log_probabilities_of_a_server_are_in_the_events() -> None:
 
 
 def test_the_server_sees_no_more_at_once_than_the_bound_and_all_of_that() -> None:
-    rollouts, server = from_server(lambda asked: said(asked, first=0.02), attempts(24), concurrency=5)
+    """The first five answers take long enough for all five questions to arrive on a busy machine."""
+
+    def script(asked: Asked) -> Reply:
+        return said(asked, first=3.0 if asked.index < 5 else 0.02)
+
+    rollouts, server = from_server(script, attempts(24), concurrency=5)
     assert {one.failure for one in rollouts} == {None}
     assert server.peak == 5
 

@@ -75,6 +75,7 @@ EXTRAS = (
     Extra("train", _TRAIN, "no training in this process, and no curves"),
     Extra("verl", {"verl": "verl"}, "no training with verl, which needs its own environment"),
     Extra("video", {"av": "av"}, "videos cannot be read"),
+    Extra("heic", {"pillow_heif": "pillow-heif"}, "pictures in HEIC cannot be read"),
     Extra("faiss", {"faiss": "faiss-cpu"}, "search with single vectors is slow beyond a million"),
     Extra("ray", {"ray": "ray"}, "indexing runs on this machine only"),
     Extra("qdrant", {"qdrant_client": "qdrant-client"}, "vectors cannot be searched in Qdrant"),
