@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from corpus.pdf_files import assemble
+from vrag.corpus.formats.pdf_text.line_orders.vertical_lines import order_vertical_lines
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.raised_words import LayerWord
-from vrag.corpus.formats.pdf_text.vertical_lines import order_vertical_lines
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.geometry import Box
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from vrag.corpus.formats.pdf_text.column_order import HYPHENS, order_columns
 from vrag.corpus.formats.pdf_text.drawn_twice import leave_out_doubles
 from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
-from vrag.corpus.formats.pdf_text.line_order import order_lines
+from vrag.corpus.formats.pdf_text.line_orders.column_order import HYPHENS, order_columns
+from vrag.corpus.formats.pdf_text.line_orders.line_order import order_lines
+from vrag.corpus.formats.pdf_text.line_orders.vertical_lines import order_vertical_lines
 from vrag.corpus.formats.pdf_text.raised_words import (
     LayerWord,
     around_sides,
@@ -25,7 +26,6 @@ from vrag.corpus.formats.pdf_text.symbol_fonts import (
     replace_private_signs,
     replace_signs,
 )
-from vrag.corpus.formats.pdf_text.vertical_lines import order_vertical_lines
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from vrag.corpus.formats.pdf_text.column_order import HYPHENS
+from vrag.corpus.formats.pdf_text.line_orders.column_order import HYPHENS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
