@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.corpus.convert import find_missing_software
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.formats.image_binding import bind_pages
 from vrag.corpus.formats.pdf import read_layer
-from vrag.corpus.formats.pdfium import Pdf, bind_pages
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.embed.embedder import VectorKind
 from vrag.index.build import add, add_live
 from vrag.index.collection import Collection

@@ -10,7 +10,7 @@ import pypdfium2 as pdfium
 import pytest
 from PIL import Image
 
-from vrag.corpus.formats.pdfium import bind_pages
+from vrag.corpus.formats.image_binding import bind_pages
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from vrag.corpus.formats.pdf_text.pdf_layer import find_glue, read_layer
 from vrag.corpus.formats.pdf_text.raised_words import LayerWord, find_lifted
 from vrag.corpus.formats.pdf_text.right_to_left import order_letters
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
-from vrag.corpus.formats.pdfium import SKIPPED, Glyph, Pdf
+from vrag.corpus.formats.pdfium import Pdf
+from vrag.corpus.formats.pdfium_text import SKIPPED, Glyph
 from vrag.geometry import Box
 from vrag.types import TurnedText
 
 if TYPE_CHECKING:
-    from vrag.corpus.formats.pdfium import Layer
+    from vrag.corpus.formats.pdfium_text import Layer
     from vrag.corpus.pages.placed_text import PlacedText
 
 RAISE = "7 Tf 5 Ts"

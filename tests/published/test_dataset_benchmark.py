@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from document_sets import pages_of, picture, taken, write_files, write_json, write_lines, write_table
 
-from vrag.corpus.formats.pdfium import bind_pages
+from vrag.corpus.formats.image_binding import bind_pages
 from vrag.datasets.own import DatasetJson
 from vrag.datasets.protocols import FileDocument
 from vrag.errors import CaseError

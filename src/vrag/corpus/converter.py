@@ -186,7 +186,7 @@ class ConversionContext:
 
 @dataclass(frozen=True, slots=True)
 class PrintedDocument:
-    """What LibreOffice made of a document."""
+    """The files that LibreOffice made of a document."""
 
     pdf: Openable
     contents: Openable

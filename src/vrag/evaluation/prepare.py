@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.atomic_io import one_writer, write_whole
 from vrag.cases import write_cases
-from vrag.corpus.formats.pdfium import bind_pages
+from vrag.corpus.formats.image_binding import bind_pages
 from vrag.datasets.files.lookup import check_name
 from vrag.datasets.protocols import FileDocument, PageDocument, StreamDocument, TextDocument
 from vrag.datasets.registry import open_cases

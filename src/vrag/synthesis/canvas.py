@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from vrag.corpus.formats.pdfium import timeless
+from vrag.corpus.formats.image_binding import timeless
 from vrag.geometry import Box
 
 Colour = tuple[int, int, int]

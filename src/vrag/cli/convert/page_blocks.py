@@ -19,6 +19,7 @@ import numpy as np
 
 from vrag.reading.text_layout import layout
 from vrag.reading.views.text_lines import CELL_GAP
+from vrag.text.signs import CHECKED, NOT_CHECKED
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ SMALL_CIRCLE = re.compile(r"o\s")
 """A bullet in a font that calls it a letter; it is one where it begins several lines."""
 BULLET = re.compile(r"[•●○◦▪■□◻❑‣∙·⁃➢➤◆❖✓–—](?=\s)")
 NUMBER = re.compile(r"(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]\s")
-CHECKED, UNCHECKED = ("☒", "☑"), ("☐",)
+CROSSED = "☒"
+"""The state of a box of Word that is checked."""
 SPECIAL_START = re.compile(r"#{1,6}\s|>|[-+*=_]{3,}$|[-+*]\s|```|~~~")
 """The beginning of a line that Markdown would take for a heading, a quotation, a rule, a list or code."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
@@ -222,8 +224,8 @@ def _make_block(run: Sequence[PageLine], level: int | None) -> MarkdownBlock:
         return MarkdownBlock(start, f"{'#' * min(level, MAX_LEVEL)} {text}")
     if match := BULLET.match(text):
         return MarkdownBlock(start, f"- {text[match.end() :].strip()}", is_entry=True)
-    if text.startswith(CHECKED + UNCHECKED):
-        mark = "x" if text.startswith(CHECKED) else " "
+    if text.startswith((CROSSED, CHECKED, NOT_CHECKED)):
+        mark = "x" if text.startswith((CROSSED, CHECKED)) else " "
         return MarkdownBlock(start, f"- [{mark}] {text[1:].strip()}", is_entry=True)
     escaped = f"\\{text}" if SPECIAL_START.match(text) else text
     return MarkdownBlock(start, escaped, is_entry=bool(NUMBER.match(text)))
@@ -278,7 +280,7 @@ def _goes_on(line: PageLine, following: PageLine, right_end: float, pitch: float
 
 
 def _begins_entry(text: str) -> bool:
-    return bool(BULLET.match(text) or NUMBER.match(text)) or text.startswith(CHECKED + UNCHECKED)
+    return bool(BULLET.match(text) or NUMBER.match(text)) or text.startswith((CROSSED, CHECKED, NOT_CHECKED))
 
 
 def _right_ends(lines: Sequence[PageLine]) -> list[float]:

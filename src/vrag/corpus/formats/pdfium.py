@@ -2,17 +2,13 @@
 # pyright: reportArgumentType=false
 """A typed interface to the parts of PDFium that are used here.
 
-Mostly its C functions are called directly: a page has thousands of characters. PDF files are also made here,
-of images of pages; the same images give the same bytes.
+Mostly its C functions are called directly: a page has thousands of objects.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import io
 import math
-import re
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from itertools import islice
@@ -31,11 +27,12 @@ from vrag.corpus.formats.pdfium_annotations import (
     shown_annotations,
     start_forms,
 )
+from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer
 from vrag.errors import CorpusError, EncryptedFileError
-from vrag.geometry import IMAGE_FORMATS, Box, Size, Space
+from vrag.geometry import Box, Size, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -44,30 +41,17 @@ if TYPE_CHECKING:
 
     from vrag.corpus.sniff import Openable
 
-SKIPPED = "\x03"
-"""Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
-DPI = 144.0
-"""Pixels of an image per inch of its page: drawn at the usual resolution, it has the pixels it came with."""
-BLANK_PAGE = (612.0, 792.0)
-"""Width and height of a page whose image is missing, in points: letter paper."""
 MAX_PLACE_SIDE = 4000
 """Longest side in pixels of a page of which a place is rendered to compare it."""
 LAST_LATIN_LETTER = "\u024f"
 FULL_WIDTH = ("\uff01", "\uff5e")
 """First and last of the full-width forms of ASCII characters."""
-QUALITY = 92
-"""JPEG quality for images in other formats."""
-MAX_SLANT = 0.1
-"""Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 MAX_OBJECTS = 20_000
 """Objects of a page that are looked through."""
 MAX_FONT_OBJECTS = 10_000
 """Likewise, for fonts; a page with more counts as one with replaced fonts."""
-MAX_FONT_NAME = 128
-"""Bytes of the longest name of a font, with the zero that ends it."""
 MAX_OUTLINE_ENTRIES, MAX_OUTLINE_DEPTH = 5000, 6
 """Entries of an outline that are read, and their levels."""
-_ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 
 
 class PageFrame(NamedTuple):
@@ -500,7 +484,7 @@ class PdfiumPage:
 
 
 class AnnotationPage(NamedTuple):
-    """What the annotations of a page draw upon it."""
+    """The drawings of the annotations of a page."""
 
     page: PdfiumPage
     """A page of the same size that shows nothing else."""
@@ -547,224 +531,3 @@ def _font_name(font: Any) -> str:  # noqa: ANN401 - a handle of PDFium
     buffer = ctypes.create_string_buffer(MAX_FONT_NAME)
     raw.FPDFFont_GetBaseFontName(font, buffer, MAX_FONT_NAME)
     return buffer.value.decode("utf-8", "replace")
-
-
-Sides = tuple[float, float, float, float]
-"""Left, bottom, right and top in PDF coordinates."""
-
-
-def turn_sides(sides: Sides, turn: int) -> Sides:
-    """Return a rectangle as if text that is turned by quarters clockwise ran to the right.
-
-    >>> turn_sides((0, 0, 10, 40), 3), turn_sides((0, 0, 10, 40), 1)
-    ((0, -10, 40, 0), (-40, 0, 0, 10))
-    """
-    left, bottom, right, top = sides
-    match turn:
-        case 1:
-            return -top, left, -bottom, right
-        case 2:
-            return -right, -top, -left, -bottom
-        case 3:
-            return bottom, -right, top, -left
-        case _:
-            return sides
-
-
-class Glyph(NamedTuple):
-    """A character as it is drawn; lengths in points."""
-
-    character: str
-    bottom: float
-    top: float
-    """Of its ink."""
-    baseline: float
-    size: float
-    """Height of its line."""
-
-
-class Layer:
-    """The text layer of a page; a context manager."""
-
-    def __init__(self, page: PdfPage) -> None:
-        from pypdfium2 import raw
-
-        self._text = raw.FPDFText_LoadPage(page.raw)
-        self._count_rects = raw.FPDFText_CountRects
-        self._get_rect = raw.FPDFText_GetRect
-        self._get_angle = raw.FPDFText_GetCharAngle
-        self._sides = tuple(ctypes.c_double() for _ in range(4))
-        self._pointers = tuple(map(ctypes.byref, self._sides))
-        self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
-
-    def characters(self) -> str:
-        """Return its characters, each at its PDFium index."""
-        from pypdfium2 import raw
-
-        count = raw.FPDFText_CountChars(self._text) if self._text else 0
-        if count <= 0:
-            return ""
-        buffer = (ctypes.c_ushort * (count + 1))()
-        units = raw.FPDFText_GetText(self._text, 0, count, buffer) - 1
-        text = bytes(buffer)[: 2 * max(units, 0)].decode("utf-16-le", "surrogatepass")
-        if len(text) == units == count:  # otherwise some characters have no place in it, or two
-            return text
-        return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
-
-    def rects(self, start: int, end: int) -> list[Sides]:
-        """Return the rectangles around characters `start` to `end`, one for each piece of text of the page.
-
-        Marks without a position have none. One or two calls a word instead of one a character.
-        """
-        left, top, right, bottom = self._sides
-        found: list[Sides] = []
-        for index in range(self._count_rects(self._text, start, end - start)):
-            if self._get_rect(self._text, index, *self._pointers):
-                sides = left.value, bottom.value, right.value, top.value
-                if (
-                    -math.inf < sides[0] <= sides[2] < math.inf
-                    and -math.inf < sides[1] <= sides[3] < math.inf
-                ):
-                    found.append(sides)
-        return found
-
-    def font_name(self, index: int) -> str:
-        """Return the name of the font of a character; "" if it has none."""
-        from pypdfium2 import raw
-
-        name = self._font_name
-        size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
-        return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
-
-    def turn(self, index: int) -> int | None:
-        """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""
-        angle = self._get_angle(self._text, index)
-        if angle <= 0:
-            return 0
-        quarters = angle / (math.pi / 2)
-        nearest = round(quarters)
-        if abs(quarters - nearest) > MAX_SLANT or (nearest % 4 and self._is_mirrored(index)):
-            return None
-        return nearest % 4
-
-    def _is_mirrored(self, index: int) -> bool:
-        from pypdfium2 import raw
-
-        matrix = raw.FS_MATRIX()
-        raw.FPDFText_GetMatrix(self._text, index, matrix)
-        return matrix.a * matrix.d - matrix.b * matrix.c < 0
-
-    def ink(self, index: int) -> Sides:
-        """Return the rectangle around what is drawn of a character."""
-        from pypdfium2 import raw
-
-        left, top, right, bottom = self._sides
-        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
-        return left.value, bottom.value, right.value, top.value
-
-    def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
-        """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""
-        from pypdfium2 import raw
-
-        x, y = ctypes.c_double(), ctypes.c_double()
-        loose = raw.FS_RECTF()
-        glyphs: list[Glyph] = []
-        for index in range(start, end):
-            raw.FPDFText_GetCharOrigin(self._text, index, x, y)
-            raw.FPDFText_GetLooseCharBox(self._text, index, loose)
-            _, foot, _, head = turn_sides(self.ink(index), turn)
-            _, low, _, high = turn_sides((loose.left, loose.bottom, loose.right, loose.top), turn)
-            _, baseline, _, _ = turn_sides((x.value, y.value, x.value, y.value), turn)
-            character = chr(raw.FPDFText_GetUnicode(self._text, index))
-            glyphs.append(Glyph(character, foot, head, baseline, high - low))
-        return glyphs
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        from pypdfium2 import raw
-
-        if self._text:
-            raw.FPDFText_ClosePage(self._text)
-            self._text = None
-
-
-def _paired(codes: list[int]) -> str:
-    r"""Decode UTF-16 or UTF-32 codes to one character per code: a pair's second half gives `SKIPPED`.
-
-    >>> _paired([0x41, 0xD835, 0xDC56, 0xD835]) == "A\U0001d456" + SKIPPED + SKIPPED
-    True
-    """
-    out: list[str] = []
-    for code, after in zip(codes, [*codes[1:], 0], strict=True):
-        if 0xD800 <= code < 0xDC00 <= after < 0xE000:
-            out.append(chr(0x10000 + ((code - 0xD800) << 10) + (after - 0xDC00)))
-        elif 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-            out.append(SKIPPED)
-        else:
-            out.append(chr(code))
-    return "".join(out)
-
-
-def bind_pages(pages: Iterable[bytes | None]) -> bytes:
-    """Make a PDF file with an image on each page, which fills it.
-
-    JPEG is kept as it is; other formats become JPEG. A missing image is a blank page, so that those after it
-    keep their numbers. Raises `CorpusError` if one is not an image, with the number of its page, or if there
-    are no pages.
-    """
-    from pypdfium2 import PdfDocument, PdfImage, PdfMatrix
-
-    pdf = PdfDocument.new()
-    try:
-        number = 0
-        for number, data in enumerate(pages, 1):
-            if data is None:
-                pdf.new_page(*BLANK_PAGE)
-                continue
-            jpeg, size = _jpeg(data, number)
-            width, height = (side * 72 / DPI for side in size)
-            image = PdfImage.new(pdf)
-            image.load_jpeg(io.BytesIO(jpeg), inline=True)
-            image.set_matrix(PdfMatrix().scale(width, height))
-            page = pdf.new_page(width, height)
-            page.insert_obj(image)
-            page.gen_content()
-        if not number:
-            raise CorpusError("A document with no pages cannot be made.")
-        saved = io.BytesIO()
-        pdf.save(saved)
-    finally:
-        pdf.close()
-    return timeless(saved.getvalue())
-
-
-def timeless(data: bytes) -> bytes:
-    """Blank the creation date of a PDF file of PDFium and make its random id of its content."""
-    data = re.sub(rb"/CreationDate\([^)]*\)", lambda match: b" " * len(match[0]), data)
-    bare = _ID.sub(b"", data)
-    name = hashlib.sha256(bare).hexdigest()[:32].upper().encode()
-    return _ID.sub(b"/ID[<%b><%b>]" % (name, name), data)
-
-
-def _jpeg(data: bytes, number: int) -> tuple[bytes, tuple[int, int]]:
-    """Return an image as upright JPEG, on white where it is transparent, and its size."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
-            if image.format == "JPEG" and image.mode in {"RGB", "L"} and image.getexif().get(0x0112, 1) == 1:
-                image.load()
-                return data, image.size
-            upright = ImageOps.exif_transpose(image)
-            if upright.has_transparency_data:
-                canvas = Image.new("RGBA", upright.size, "white")
-                canvas.alpha_composite(upright.convert("RGBA"))
-                upright = canvas
-            flat = upright.convert("RGB")
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
-        raise CorpusError(f"Page {number} is not an image: {error}.") from error
-    saved = io.BytesIO()
-    flat.save(saved, "JPEG", quality=QUALITY, subsampling=0)
-    return saved.getvalue(), flat.size

@@ -12,12 +12,16 @@ from __future__ import annotations
 import ctypes
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vrag.text.signs import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pypdfium2 import PdfDocument, PdfPage
+
+    from vrag.corpus.formats.pdfium_text import Sides
 
 MAX_CHARACTERS = 20_000
 """Characters of the value of a field, or of a comment; more are not read."""
@@ -26,15 +30,10 @@ MAX_OPTIONS = 1000
 MAX_FILES = 1000
 """Attached files; more are not counted."""
 MAX_PACKET_BYTES = 32 * 2**20
-CHECKED, NOT_CHECKED = "☑", "☐"
-CHOSEN, NOT_CHOSEN = "◉", "○"
-
-
-Sides: TypeAlias = tuple[float, float, float, float]
 
 
 class AnnotationKind(StrEnum):
-    """How an annotation is read."""
+    """The way in which an annotation is read."""
 
     TEXT = "text"
     """By the words that it draws."""
@@ -49,7 +48,7 @@ class AnnotationKind(StrEnum):
 
 
 class FieldEntry(NamedTuple):
-    """What the form of a file says of one of its fields."""
+    """An entry of the form of a file about one of its fields."""
 
     name: str
     """Its name in the form; equal for buttons of which one is chosen."""

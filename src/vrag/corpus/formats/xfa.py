@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from xml.parsers import expat
 
-from vrag.corpus.formats.pdfium_annotations import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
 from vrag.corpus.formats.text import TextPassage, passages
 from vrag.corpus.formats.texts.outline import Section
 from vrag.errors import CorpusError
+from vrag.text.signs import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
 from vrag.types import FormField
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ MARGIN = 0.012
 
 
 class PageReading(NamedTuple):
-    """What a page says, by its text layer and its picture."""
+    """The text of a page, by its text layer and its picture."""
 
     text: str
     words: tuple[Word, ...]

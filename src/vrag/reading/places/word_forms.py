@@ -14,9 +14,9 @@ from typing import NamedTuple
 from vrag.reading.text_layout import CJK, STOP_WORDS, stem
 from vrag.text.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
 from vrag.text.numerals import parse_digits
+from vrag.text.signs import SUPERSCRIPT_DIGITS
 
-_RAISED = "⁰¹²³⁴-⁹"
-_LETTER = rf"[^\W_{_RAISED}{CJK}]"
+_LETTER = rf"[^\W_{SUPERSCRIPT_DIGITS}{CJK}]"
 _TOKEN = re.compile(
     rf"""(?P<number>\d+(?:[.,'’{DIGIT_SEPARATORS}]\d+)*)(?P<unit>{_LETTER}+)?
     | (?P<word>{_LETTER}(?:{_LETTER}|[{INVISIBLE}{MARKS}]|['’](?={_LETTER}))*)

@@ -6,7 +6,7 @@ import re
 
 from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.spans.span_types import MONTHS
-from vrag.reading.views.raised_marks import SUPERSCRIPTS
+from vrag.text.signs import SUPERSCRIPTS
 
 _REACH = 60
 """Characters before and after a span that may belong to its value."""

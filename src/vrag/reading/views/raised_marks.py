@@ -7,25 +7,17 @@ of units have none: "5,200 m²".
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from vrag.item_facts import move_places
+from vrag.text.signs import SUPERSCRIPTS
 
 if TYPE_CHECKING:
     from vrag.types import Item
 
-_BLOCKS = (0xB2, 0xB9), (0x2B0, 0x2B8), (0x2E1, 0x2E3), (0x1D2C, 0x1DBB), (0x2070, 0x207F)
-SUPERSCRIPTS = "".join(
-    chr(code)
-    for first, last in _BLOCKS
-    for code in range(first, last + 1)
-    if unicodedata.decomposition(chr(code)).startswith("<super>")
-)
-"""Superscript characters, for a class of a regular expression."""
 _RUN = rf"[*†‡§]*[{SUPERSCRIPTS}]+(?:[,*–][{SUPERSCRIPTS}]+)*"
 _MARK = re.compile(rf"(?:(?<=\S)[ ]|(?<=[\d%)])){_RUN}(?![\w{SUPERSCRIPTS}])|^{_RUN}[ ]", re.MULTILINE)
 _TEN = re.compile(r"(?<![\d.,])10\Z")

@@ -19,7 +19,8 @@ from typing import Any, BinaryIO
 import pikepdf
 from pikepdf import Array, Dictionary, Name, Pdf
 
-from vrag.corpus.formats.pdfium import BLANK_PAGE, DPI, PageFrame
+from vrag.corpus.formats.image_binding import BLANK_PAGE, DPI
+from vrag.corpus.formats.pdfium import PageFrame
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size
 from vrag.reading.answer import MarkRole

@@ -46,7 +46,7 @@ MAX_CHART_CELLS = 20_000
 
 
 class DocumentContents(NamedTuple):
-    """What the pages of a document do not show as text."""
+    """Contents of a document that its pages do not show as text."""
 
     sections: tuple[Section, ...] = ()
     """Notes, comments, data of charts and descriptions of pictures, in the order of the document."""

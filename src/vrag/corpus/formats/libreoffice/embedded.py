@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vrag.corpus.formats.libreoffice.embedded_objects import find_unread_objects
-from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, parse_xml
 from vrag.corpus.formats.sections import plain_sections
 from vrag.corpus.formats.texts.html_tree import html_page
 from vrag.corpus.sniff import decode
@@ -53,7 +52,7 @@ def read_embedded(file: BinaryIO) -> EmbeddedTexts:
             for name in names:
                 try:
                     sections += _sections(archive, name)
-                except (CorpusError, OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError):
+                except (CorpusError, *ARCHIVE_ERRORS):
                     unread.append(UNREAD.format(PurePosixPath(name).suffix or "of an unknown kind"))
     except (zipfile.BadZipFile, ValueError):
         return EmbeddedTexts()

@@ -6,11 +6,9 @@ An object that is drawn shows what its author wanted people to see of it, and th
 from __future__ import annotations
 
 import posixpath
-import zlib
 from typing import TYPE_CHECKING, NamedTuple, cast
-from zipfile import BadZipFile
 
-from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, parse_xml
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def find_unread_objects(archive: zipfile.ZipFile) -> list[str]:
     for name in lists[:MAX_LISTS]:
         try:
             found += _list_unread(archive, name)
-        except (CorpusError, OSError, EOFError, zlib.error, BadZipFile, NotImplementedError):
+        except (CorpusError, *ARCHIVE_ERRORS):
             found.append(UNREAD_LIST)
     return list(dict.fromkeys(found))
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import posixpath
 import zipfile
-import zlib
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, parse_xml
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def read_stored_comments(file: BinaryIO) -> StoredComments:
         with zipfile.ZipFile(file) as archive:
             package = _Package(archive)
             return StoredComments(dict(_cell_comments(package)), dict(_slide_comments(package)))
-    except (CorpusError, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError):
+    except (CorpusError, *ARCHIVE_ERRORS):
         return StoredComments()
 
 

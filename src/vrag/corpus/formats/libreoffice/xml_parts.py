@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_PART_BYTES = 256 * 2**20
 """Unpacked bytes of one part."""
 _READ_BYTES = 2**20
+ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+"""Errors of `zipfile` on a damaged archive, or one with a compression that it does not know."""
 MAX_REPEATED = 1000
 """Spaces that one element may stand for."""
 NAMES = {
@@ -96,7 +98,7 @@ class XmlParts:
     def __init__(self, file: BinaryIO) -> None:
         try:
             self._archive = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        except ARCHIVE_ERRORS as error:
             raise CorpusError("The contents that LibreOffice stored are damaged.") from error
 
     def root(self, name: str) -> Element | None:
@@ -108,7 +110,7 @@ class XmlParts:
         try:
             with self._archive.open(name) as part:
                 return parse_xml(cast("BinaryIO", part))
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        except ARCHIVE_ERRORS as error:
             raise CorpusError(f"A part of the document is damaged: {error}.") from error
 
 

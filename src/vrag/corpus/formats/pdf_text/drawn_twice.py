@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.corpus.formats.pdf_text.raised_words import LayerWord
-    from vrag.corpus.formats.pdfium import Layer, Sides
+    from vrag.corpus.formats.pdfium_text import Layer, Sides
 
 MAX_SHIFT = 0.2
 """Distance of a word from its double, in heights of the word."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.formats.pdfium_annotations import CHECKED, NOT_CHECKED, AnnotationKind
+from vrag.corpus.formats.pdfium_annotations import AnnotationKind
 from vrag.corpus.ocr import WORD
 from vrag.corpus.pages.placed_text import PlacedText
 from vrag.geometry import Box
+from vrag.text.signs import CHECKED, NOT_CHECKED
 from vrag.types import TurnedText, Word
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class FieldWord(NamedTuple):
 
 @dataclass(slots=True)
 class FieldText:
-    """What one annotation shows."""
+    """The words that one annotation shows."""
 
     bounds: Box
     kind: AnnotationKind = AnnotationKind.TEXT
@@ -60,7 +61,7 @@ class FieldText:
 
 @dataclass(slots=True)
 class _Gap:
-    """What is inserted between two words of a page, or before the first or after the last."""
+    """Words to be inserted between two words of a page, or before the first or after the last."""
 
     after: list[FieldText] = field(default_factory=list[FieldText])
     """Behind the word before it, in its line."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.formats.pdfium_annotations import CHECKED, CHOSEN, AnnotationKind
+from vrag.corpus.formats.pdfium_annotations import AnnotationKind
 from vrag.corpus.pages.placed_text import unit_boxes
+from vrag.text.signs import CHECKED, CHOSEN
 from vrag.types import FormField
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from vrag.corpus.formats.pdf_text.symbol_fonts import (
     replace_signs,
 )
 from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
-from vrag.corpus.formats.pdfium import SKIPPED, turn_sides
+from vrag.corpus.formats.pdfium_text import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
 from vrag.corpus.pages.placed_text import PlacedText
 from vrag.types import TurnedText, Word
@@ -35,7 +35,8 @@ from vrag.types import TurnedText, Word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vrag.corpus.formats.pdfium import Layer, PageFrame, PdfiumPage, Sides
+    from vrag.corpus.formats.pdfium import PageFrame, PdfiumPage
+    from vrag.corpus.formats.pdfium_text import Layer, Sides
 
 NON_JOINER = "\u200c"
 """Stands within Persian words, and is typed with them."""

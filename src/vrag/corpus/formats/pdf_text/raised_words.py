@@ -13,13 +13,15 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
 
-from vrag.corpus.formats.pdfium import turn_sides
+from vrag.corpus.formats.pdfium_text import turn_sides
 from vrag.geometry import Box
+from vrag.text.signs import SUPERSCRIPT_DIGITS, to_superscript
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.corpus.formats.pdfium import Glyph, Layer, PageFrame, Sides
+    from vrag.corpus.formats.pdfium import PageFrame
+    from vrag.corpus.formats.pdfium_text import Glyph, Layer, Sides
 
 MIN_LIFT = 0.18
 """Least space between the baseline and the foot of a raised letter, in heights of the letters beside it."""
@@ -46,9 +48,6 @@ MARK_LENGTH = 7
 _MARK = re.compile(
     r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|(?:\((?:\d\d?|[a-z])\),?)+(?<!,)"
 )
-_RAISED = str.maketrans(
-    "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
-)
 _MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
 _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
 _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
@@ -60,7 +59,7 @@ _NUMBER = re.compile(r"\d[)%]?$")
 _PRICE = re.compile(r"[$€£¥]\d{1,3}[.,]?$|(?<![.,\d])\d{1,3},$")
 _CENTS = re.compile(r"00|[5-9]\d")
 """Few documents have so many notes."""
-_RAISED_CENTS, _EUROS = re.compile("[⁰¹²³⁴-⁹]{2}"), re.compile(r"\d{1,3}")
+_RAISED_CENTS, _EUROS = re.compile(f"[{SUPERSCRIPT_DIGITS}]{{2}}"), re.compile(r"\d{1,3}")
 _CURRENCY = re.compile(r"EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CAD|AUD|Euros?|euros?|Fr\.?|kr\.?|zł|[$€£¥]")
 _ISOTOPE = re.compile(r"(?:C|Cs|H|K|N|Pu|Ra|Sr|Tc|Th|U|Xe)\b")
 
@@ -234,21 +233,12 @@ def _style_behind_number(text: str, after: str) -> _Style:
     return _Style.PLAIN if _ORDINAL.fullmatch(text) else _Style.MARK
 
 
-def raise_text(text: str) -> str:
-    """Write figures and letters as superscript characters, as far as there are some.
-
-    >>> raise_text("1,2"), raise_text("a"), raise_text("q")
-    ('¹,²', 'ᵃ', 'q')
-    """
-    return text.translate(_RAISED)
-
-
 def _write(text: str, style: _Style) -> str:
     if style is _Style.DEGREE:
         return "°"
     if style is _Style.CENTS:
         return f".{text}"
-    return raise_text(text) if style in {_Style.MARK, _Style.UNIT} else text
+    return to_superscript(text) if style in {_Style.MARK, _Style.UNIT} else text
 
 
 def _cut(layer: Layer, word: LayerWord, piece: _WordPart, frame: PageFrame) -> LayerWord:
@@ -345,7 +335,7 @@ def _raise_before(word: LayerWord, after: LayerWord) -> LayerWord:
     """Return a raised word as the mark before its note, or as a part of the name of an isotope."""
     if _ISOTOPE.fullmatch(after.text):
         return replace(word, is_uneven=True)
-    return replace(word, text=raise_text(word.text), base=after.upright)
+    return replace(word, text=to_superscript(word.text), base=after.upright)
 
 
 def _stands_at(left: LayerWord, right: LayerWord, space: float) -> bool:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vrag.corpus.formats.pdfium import Layer, Sides
+    from vrag.corpus.formats.pdfium_text import Layer, Sides
 
 ARABIC = re.compile("[\u0600-\u06ff]")
 VOWEL_SIGNS = "\u064b-\u0652\u0670"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.corpus.formats.pdfium import Layer, Sides
+    from vrag.corpus.formats.pdfium_text import Layer, Sides
 
 FIRST_CODE, PRIVATE = 0x21, 0xF000
 """Code of the first sign of each font; what private characters have added to their code."""

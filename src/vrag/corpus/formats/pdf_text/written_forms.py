@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from vrag.corpus.formats.pdfium import SKIPPED
+from vrag.corpus.formats.pdfium_text import SKIPPED
 
 PRESENTATION_FORMS = ((0xFB00, 0xFDFF), (0xFE70, 0xFEFC))
 """First and last of the ranges of ligatures, and of the shapes of Hebrew and Arabic letters."""

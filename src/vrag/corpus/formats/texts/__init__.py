@@ -1,1 +1,1 @@
-"""What the converters of text share: tables as lines of text, visible parts of HTML, raised marks."""
+"""Shared parts of the converters of text: tables as lines of text, visible parts of HTML, raised marks."""

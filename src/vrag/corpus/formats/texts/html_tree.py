@@ -57,7 +57,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class WebPage(NamedTuple):
-    """What is read of HTML."""
+    """The contents of an HTML file."""
 
     sections: list[Section]
     figures: list[Figure]

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.texts.web.css_rules import read_length
+from vrag.text.signs import to_superscript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +25,6 @@ MAX_RAISED_NODES = 40
 _PLACES = {"super": 1, "sub": -1, "baseline": 0}
 _LEAST_RISE = {"px": 3.0, "pt": 2.0, "em": 0.2, "ex": 0.4, "%": 20.0}
 """Lengths from which a text is raised, by unit."""
-_RAISED = str.maketrans(
-    "0123456789+-−=()abcdefghijklmnoprstuvwxyz", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
-)
 _LOWERED = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
 _SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}|[a-z]")
 _LOWERED_SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}")
@@ -50,7 +48,7 @@ def raise_text(before: str, text: str) -> str:
         return text
     if _ORDINAL.fullmatch(text) and _ORDINAL_NUMBER.search(before) and (len(text) > 1 or text in "eº"):
         return text
-    raised = text.translate(_RAISED) if _SIMPLE.fullmatch(text) else text
+    raised = to_superscript(text) if _SIMPLE.fullmatch(text) else text
     if _NUMBER_END.search(before) and not _POWER.search(before):
         return f" {raised}"
     is_apart = _LONG_WORD.search(before) or (raised == text and before[-1:].isalnum())

@@ -53,7 +53,7 @@ _TRANSPARENT = re.compile(
 
 
 class Look(NamedTuple):
-    """How letters look in an element, as far as that decides whether they are seen."""
+    """The look of letters in an element, as far as it decides whether they are seen."""
 
     color: Color | None = (0, 0, 0)
     """None if it is not known."""

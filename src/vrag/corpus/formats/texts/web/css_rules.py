@@ -61,7 +61,7 @@ USUAL_FEATURES = frozenset(
 
 
 class Declaration(NamedTuple):
-    """What a rule or an element sets."""
+    """A property that a rule or an element sets."""
 
     name: str
     value: str

@@ -1,10 +1,11 @@
-"""What the fields of a web form show: values, chosen options, boxes that are checked or not."""
+"""Contents of the fields of a web form: values, chosen options, boxes that are checked or not."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vrag.corpus.sniff import drop_invisible
+from vrag.text.signs import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +16,8 @@ SEEN_INPUTS = frozenset(
     "text search email url tel number date datetime-local month week time submit reset button".split()
 )
 """Types of fields whose value is seen."""
-MARKS = {"checkbox": ("☐", "☑"), "radio": ("○", "◉"), "switch": ("☐", "☑")}
+_BOX, _BUTTON = (NOT_CHECKED, CHECKED), (NOT_CHOSEN, CHOSEN)
+MARKS = {"checkbox": _BOX, "radio": _BUTTON, "switch": _BOX}
 """Marks of boxes that are not checked and that are, by type or role."""
 WRITTEN_MARKS = frozenset("☐☑☒✓✔✗✘○◉●◯")
 """Marks that pages themselves write into what they call a box."""

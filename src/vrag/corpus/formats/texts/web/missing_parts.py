@@ -1,4 +1,4 @@
-"""What a page shows and its file does not hold: text that scripts write, and other files in frames."""
+"""Parts of a page that its file does not hold: text that scripts write, and other files in frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NOT_SHOWN = re.compile(r"(?:about|javascript|blob):", re.IGNORECASE)
 
 @dataclass(slots=True)
 class MissingParts:
-    """What a page shows besides the text of its file, while it is read."""
+    """The parts of a page that are not in its file, while it is read."""
 
     frames: list[str] = field(default_factory=list[str])
     """Addresses of other files that it shows."""

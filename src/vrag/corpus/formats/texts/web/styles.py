@@ -1,4 +1,4 @@
-"""What style sheets within a page and its `style` attributes set for an element.
+"""Declarations of style sheets within a page, and of `style` attributes, for its elements.
 
 Selectors of one element with its classes and id are compared here. Those with parents, siblings and
 attributes are answered by lexbor, within a limit: `a b c` takes the third power of the depth of a page. Other
