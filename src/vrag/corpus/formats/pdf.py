@@ -76,7 +76,15 @@ class PdfFile(OpenFile):
                 layer = _read_words(page) if facts.hidden_text else layer
             pixels = page.render_pixels(_scale(page.size, options))
             struck = find_struck(page, layer)
-            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw, struck=struck)
+            reading = read_page(
+                pixels,
+                layer,
+                facts,
+                options.ocr,
+                is_drawn=page.can_draw,
+                struck=struck,
+                find_fonts=page.find_fonts,
+            )
             image = to_image(pixels)
             fields = locate_fields(reading.text, reading.words, page.frame, page.shown_annotations)
         headings = locate_headings(reading.text, self._titles.get(ordinal, ()))
