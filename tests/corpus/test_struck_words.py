@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -168,6 +169,13 @@ def test_words_that_an_annotation_strikes_out_are_kept_apart(tmp_path: Path) -> 
     item = read_item(tmp_path, prices(""), struck_by_annotation(71, 72 + OLD_WIDTH))
     assert item.text == NEW
     assert item.facts.hidden_text == OLD
+
+
+def test_an_annotation_with_a_rectangle_for_each_letter_strikes_out_words(tmp_path: Path) -> None:
+    """Such are marks that were made letter by letter."""
+    quads = " ".join(f"{x} 620 {x + 9} 620 {x} 594 {x + 9} 594" for x in range(71, 188, 9))
+    entries = re.sub(r"/QuadPoints \[.*?\]", f"/QuadPoints [{quads}]", struck_by_annotation(71, 190))
+    assert read_item(tmp_path, prices(""), entries).text == NEW
 
 
 def test_annotations_that_are_hidden_or_cover_little_strike_nothing_out(tmp_path: Path) -> None:

@@ -72,8 +72,9 @@ def find_struck(page: PdfiumPage, text: PlacedText) -> NDArray[np.bool_]:
         return struck
     size = np.array(page.frame.shown_size * 2)
     words = text.boxes * size
-    for place in page.struck_places():
-        struck |= _find_within(np.array(place.as_tuple()) * size, words)
+    places = np.array([place.as_tuple() for place in page.struck_places()]).reshape(-1, 4) * size
+    for place in _join_rules(places):
+        struck |= _find_within(place, words)
     angles = text.angles
     for angle in np.unique(angles).tolist():
         turned = angles == angle
