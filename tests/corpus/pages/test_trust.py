@@ -10,10 +10,12 @@ import pytest
 from corpus.pdf_files import remapped_pdf, text_at
 from corpus.test_pdf import items_of
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.pages import page_pass, trust
 from vrag.corpus.pages.placed_text import PlacedText
 from vrag.corpus.pages.trust import frequent_share, is_improbable
-from vrag.types import TextSource
+from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +112,18 @@ def test_improbable_letters_that_the_picture_has_stay(tmp_path: Path) -> None:
     (item,) = items_of(tmp_path, remapped_pdf(content, {}), CorpusOptions())
     assert item.text_source is TextSource.LAYER
     assert item.text.startswith("HX4K-QZ7W-0VB2J ZQXW KVBJ")
+
+
+def test_the_layer_of_a_printed_document_is_used_whatever_its_picture_shows() -> None:
+    """Where no font has the letters of a document, an office program draws boxes in their places."""
+    pdf = Pdf(remapped_pdf(CONTENT, BROKEN["ideographs"]))
+    with pdf.page(1) as page:
+        layer, pixels = read_layer(page), page.render_pixels(2)
+    pdf.close()
+    compared = page_pass.read_page(pixels, layer, ItemFacts(), "auto")
+    certain = page_pass.read_page(pixels, layer, ItemFacts(), "auto", is_certain=True)
+    assert compared.text_source is TextSource.OCR
+    assert certain.text == layer.text
 
 
 def test_nothing_is_compared_without_words() -> None:

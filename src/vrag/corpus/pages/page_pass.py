@@ -67,6 +67,7 @@ def read_page(
     is_drawn: Callable[[str], bool] = lambda _word: True,
     struck: NDArray[np.bool_] | None = None,
     find_fonts: FontFinder | None = None,
+    is_certain: bool = False,
 ) -> PageReading:
     """Read a page.
 
@@ -78,6 +79,8 @@ def read_page(
         is_drawn: Returns False for words that the picture may lack although the file shows them.
         struck: Words of the layer that are struck out. They count as hidden, and their ink as read.
         find_fonts: Looks up the fonts of words, by their boxes.
+        is_certain: True if the letters of the layer are those of a document that was printed to make it.
+            The picture may lack them, where no font has them.
     """
     struck = np.zeros(len(layer.words), np.bool_) if struck is None else struck
     struck_boxes = layer.boxes[struck]
@@ -90,7 +93,7 @@ def read_page(
     ink = InkMap(pixels)
     layer, hidden = _take_hidden(ink, layer, is_drawn)
     facts = _add_hidden(facts, hidden)
-    if mode == "auto":
+    if mode == "auto" and not is_certain:
         layer = _trust(pixels, layer, find_fonts)
     is_slanted = find_slanted(layer, ink.size)
     level = remove_words(layer, ~is_slanted)
