@@ -319,7 +319,7 @@ def _is_usual_font(words: Sequence[str]) -> bool:
     return is_known and frequent_share(" ".join(words), MIN_SHARE_LETTERS) >= MIN_FREQUENT
 
 
-class _Run(NamedTuple):
+class _FontRun(NamedTuple):
     """Words beside each other in a line."""
 
     number: int
@@ -328,13 +328,15 @@ class _Run(NamedTuple):
     """The words; their positions are those in the whole line."""
 
 
-def _list_runs(lines: Sequence[TextSegment], words: Collection[int]) -> list[_Run]:
+def _list_runs(lines: Sequence[TextSegment], words: Collection[int]) -> list[_FontRun]:
     """Return the runs of neighbours among some words of a text, by their indices in it, in order."""
-    runs: list[_Run] = []
+    runs: list[_FontRun] = []
     first = 0
     for number, line in enumerate(lines):
         found = groupby(enumerate(line.words, first), key=lambda entry: entry[0] in words)
-        runs += [_Run(number, _cut(line, [word for _, word in own])) for is_wanted, own in found if is_wanted]
+        runs += [
+            _FontRun(number, _cut(line, [word for _, word in own])) for is_wanted, own in found if is_wanted
+        ]
         first += len(line.words)
     return runs
 
