@@ -132,10 +132,6 @@ def test_nothing_is_compared_without_words() -> None:
     assert not trust.contradicts(np.zeros((10, 10, 3), np.uint8), PlacedText())
 
 
-FIGURES_AS_LETTERS = {figure: chr(ord(figure) + 32) for figure in "0123456789,."}
-"""What a font of figures stores whose table of letters is shifted: 612,000 is VQRLPPP."""
-
-
 def two_fonts(*runs: tuple[str, str], mapping: dict[str, str]) -> bytes:
     """A page of lines that begin in a usual font and end in one that stores other letters."""
     lines: list[str] = []
@@ -144,15 +140,40 @@ def two_fonts(*runs: tuple[str, str], mapping: dict[str, str]) -> bytes:
     return remapped_pdf("".join(lines), mapping)
 
 
-def test_the_words_of_one_wrong_font_are_read_from_the_picture_in_their_places(tmp_path: Path) -> None:
-    runs = [("The price of the warehouse is EUR", "612,000"), ("The price of the crane is EUR", "48,500")]
-    (item,) = items_of(tmp_path, two_fonts(*runs, mapping=FIGURES_AS_LETTERS), CorpusOptions())
-    assert item.text.split("\n") == [" ".join(run) for run in runs]
+RUNS = [
+    ("The price of the warehouse is EUR", "612,000"),
+    ("The price of the crane is EUR", "48,500"),
+    ("The contract was signed in the year", "2027"),
+]
+STORED_AS = {
+    "capital letters": {figure: chr(ord(figure) + 32) for figure in "0123456789,."},
+    "the first letters": {figure: chr(ord(figure) + 17) for figure in "0123456789,."},
+    "small letters": {figure: chr(ord(figure) + 49) for figure in "0123456789,."},
+    "any letters": dict(zip("0123456789", "hqpsmclkry", strict=True)),
+    "Greek letters": {figure: chr(0x391 + int(figure)) for figure in "0123456789"},
+    "signs": {figure: chr(0xB0 + int(figure)) for figure in "0123456789"},
+}
+
+
+@pytest.mark.parametrize("kind", STORED_AS)
+def test_the_words_of_one_wrong_font_are_read_from_the_picture_in_their_places(
+    tmp_path: Path, kind: str
+) -> None:
+    (item,) = items_of(tmp_path, two_fonts(*RUNS, mapping=STORED_AS[kind]), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in RUNS]
     figures = next(word for word in item.words if item.text[word.start : word.end] == "48,500")
     before = next(word for word in item.words if word.end == figures.start - 1)
     assert figures.box.x1 >= before.box.x2
     assert figures.box.y1 < before.box.y2
     assert item.text_source is TextSource.LAYER
+
+
+@pytest.mark.parametrize("kind", ["the first letters", "any letters"])
+def test_a_font_of_which_the_figures_alone_are_wrong_is_not_used(tmp_path: Path, kind: str) -> None:
+    content = "".join(text_at(60, 700 - 30 * at, " ".join(run), 16) for at, run in enumerate(RUNS))
+    (item,) = items_of(tmp_path, remapped_pdf(content, STORED_AS[kind]), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in RUNS]
+    assert item.text_source is TextSource.OCR
 
 
 def test_a_font_of_abbreviations_stays_as_it_is(tmp_path: Path) -> None:
@@ -186,6 +207,14 @@ def test_a_bad_reading_of_a_scan_is_not_used(tmp_path: Path) -> None:
     (item,) = items_of(tmp_path, remapped_pdf(drawn, wrong), CorpusOptions())
     assert item.text.split("\n") == lines
     assert item.text_source is TextSource.OCR
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["IEEE/CVF", "https://www.", "AA-AAAS", "xxx_rcnn", "HTTPs", "Schifffahrt", "نمووو", "1,000", "MCMXXXIV"],
+)
+def test_abbreviations_and_words_are_hardly_figures(word: str) -> None:
+    assert not trust.is_very_odd(word)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,16 @@ ABBREVIATIONS = frozenset(
 )
 MIN_MISREAD, MIN_MISREAD_SHARE = 2, 0.03
 """Different such words, and their share of all, from which their lines are compared."""
-ODD_SIGNS = re.compile(r"[\xa1-\xbf=>?\]^`](?:[\xa1-\xbf]{2}|(?<=[A-Za-z].)[A-Za-z]{3}(?![A-Za-z]))")
+_LETTER = "A-Za-z\xaa-\u04ff"
+ODD_SIGNS = re.compile(
+    rf"[\xa1-\xbf,=>?\]^`](?:[\xa1-\xbf]{{2}}|(?<=[{_LETTER}].)[{_LETTER}]{{3}}(?![{_LETTER}0-9]))"
+)
 """Part of a word as of figures that are stored as letters and signs, with a comma before three of them."""
+THRICE = re.compile(rf"([{_LETTER}])(?<![iIwWxX])\1\1(?![{_LETTER}])")
+FIGURES_ALONE = re.compile(rf"[{_LETTER}\xa1-\xbf,=>?\]^`]+")
+"""A word of nothing but such letters and signs."""
+MIN_WITH_THRICE = 5
+"""Letters of a word that ends in one letter thrice, as 48,000 may be stored."""
 MIN_ODD_LETTERS = 4
 """Letters of a word without a vowel that may be figures."""
 MIN_FONT_LETTERS, MIN_SHARE_LETTERS = 6, 16
@@ -133,27 +141,43 @@ def is_misread(text: str) -> bool:
 
 def may_have_figures(text: str) -> bool:
     """Return whether letters of a text may stand for figures: a long word without vowels, or two of them."""
-    return ODD_SIGNS.search(text) is not None or _have_figures(text.split())
-
-
-def _have_figures(words: Iterable[str]) -> bool:
-    odd = {letters for word in _without_vowels(words) if (letters := _odd_letters(word))}
+    if ODD_SIGNS.search(text) or (_has_thrice(text) and THRICE.search(text)):
+        return True
+    odd = {letters for word in _without_vowels(text.split()) if (letters := _odd_letters(word))}
     return len(odd) > 1 or any(len(letters) >= MIN_FONT_LETTERS for letters in odd)
+
+
+def _has_thrice(text: str) -> bool:
+    """Return whether a text has a letter thrice in a row."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    found = codes[2:][(codes[2:] == codes[1:-1]) & (codes[1:-1] == codes[:-2])]
+    return any(chr(code).isalpha() for code in np.unique(found).tolist())
 
 
 def _odd_letters(word: str) -> str:
     """Return the letters of a word without vowels; "" if they are few, or an abbreviation in the plural."""
-    letters = "".join(filter(str.isalpha, word))
-    if len(letters) < MIN_ODD_LETTERS or (letters[-1] == "s" and letters[:-1].isupper()):
+    letters = word.strip(MARKS)
+    is_one = FIGURES_ALONE.fullmatch(letters)
+    if not is_one or len(letters) < MIN_ODD_LETTERS or (letters[-1] == "s" and letters[:-1].isupper()):
         return ""
     return letters.lower()
 
 
 def is_odd(word: str) -> bool:
     """Return whether a word may be figures that are stored as letters or signs."""
-    if _without_vowels([word]):
-        return bool(_odd_letters(word))
-    return ODD_SIGNS.search(word) is not None
+    if ODD_SIGNS.search(word) or (len(word) >= MIN_WITH_THRICE and THRICE.search(word)):
+        return True
+    return bool(_without_vowels([word]) and _odd_letters(word))
+
+
+def is_very_odd(word: str) -> bool:
+    """Return whether a word may hardly be anything else than figures that are stored as letters."""
+    word = word.strip(MARKS)
+    if not FIGURES_ALONE.fullmatch(word):
+        return False
+    if ODD_SIGNS.search(word) or (len(word) >= MIN_WITH_THRICE and THRICE.search(word)):
+        return True
+    return bool(_without_vowels([word])) and len(_odd_letters(word)) >= MIN_FONT_LETTERS
 
 
 def _without_vowels(words: Iterable[str]) -> list[str]:
@@ -251,20 +275,32 @@ def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> 
     """
     if not may_have_figures(layer.text):
         return layer
-    wrong: set[int] = set()
     lines = split_lines(layer)
-    for words in _list_doubtful_fonts(layer, find_fonts):
-        compared = _find_longest((run.line for run in _list_runs(lines, words)), MIN_RUN_LETTERS)
-        if compared and all(_differs(pixels, line) for line in compared):
-            wrong.update(words)
-    if not wrong:
-        return layer
+    fonts = _list_doubtful_fonts(layer, find_fonts)
+    wrong = {index for words in fonts if _are_wrong(pixels, lines, words) for index in words}
+    if not wrong and _are_wrong(pixels, lines, _list_very_odd(layer)):
+        return PlacedText()
     runs = _list_runs(lines, wrong)
     if len(runs) > MAX_READ_RUNS:
         return PlacedText()
+    if not runs:
+        return layer
     for number, own in groupby(runs, key=lambda run: run.number):
         lines[number] = _rewrite_line(pixels, lines[number], [run.line for run in own])
     return join_rows([line] for line in lines if line.words)
+
+
+def _are_wrong(pixels: Pixels, lines: Sequence[TextSegment], words: Collection[int]) -> bool:
+    """Return whether OCR reads something else in the places of some words, by their indices."""
+    compared = _find_longest((run.line for run in _list_runs(lines, words)), MIN_RUN_LETTERS)
+    return bool(compared) and all(_differs(pixels, line) for line in compared)
+
+
+def _list_very_odd(layer: PlacedText) -> list[int]:
+    """Return very odd words, whatever their font; none if they are all the same one."""
+    texts = [layer.text[word.start : word.end] for word in layer.words]
+    found = [index for index, text in enumerate(texts) if is_very_odd(text)]
+    return found if len({texts[index].strip(MARKS).lower() for index in found}) > 1 else []
 
 
 def _list_doubtful_fonts(layer: PlacedText, find_fonts: FontFinder) -> list[list[int]]:
@@ -277,6 +313,8 @@ def _list_doubtful_fonts(layer: PlacedText, find_fonts: FontFinder) -> list[list
     rest = sorted(set(range(len(texts))).difference(odd), key=lambda index: (index % STEP, index))
     order = [*odd, *rest][:MAX_LOOKED_UP]
     fonts: dict[int, list[int]] = {}
+    if not odd:
+        return []
     with closing(find_fonts(layer.words[index].box for index in order)) as found:
         for count, (index, font) in enumerate(zip(order, found, strict=False)):
             if count < len(odd):
@@ -298,17 +336,23 @@ def is_doubtful_font(words: Sequence[str]) -> bool:
     >>> is_doubtful_font(["VQRLPPP", "TXLUPP"]), is_doubtful_font(["HTML", "HTML"])
     (True, False)
     """
-    letters = [letter for word in words for letter in word]
-    number = sum(map(str.isalpha, letters))
+    letters = [letter for word in words for letter in word if _is_letter(letter)]
+    number = len(letters)
     odd = [word for word in words if is_odd(word)]
     if not odd or number < MIN_FONT_LETTERS:
         return False
-    in_odd = sum(map(str.isalpha, "".join(odd)))
+    in_odd = sum(map(_is_letter, "".join(odd)))
     if in_odd >= MIN_ODD_SHARE * number and may_have_figures(" ".join(odd)):
         return True
-    is_narrow = ord(max(letters)) - ord(min(letters)) < FIGURES
+    several = len({word.strip(MARKS) for word in words}) > 1
+    is_narrow = several and ord(max(letters)) - ord(min(letters)) < FIGURES
     share = frequent_share(" ".join(words), MIN_SHARE_LETTERS)
     return is_narrow or share < MIN_FREQUENT_IN_FONT - 0.5 / math.sqrt(number)
+
+
+def _is_letter(character: str) -> bool:
+    """Return whether a character is a letter or a sign beyond ASCII, which figures may be stored as."""
+    return character.isalpha() or character > "\xa0"
 
 
 def _is_usual_font(words: Sequence[str]) -> bool:
@@ -412,4 +456,4 @@ def _letters(text: str) -> str:
 
 
 def _count_letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
+    return sum(character.isalnum() or character > "\xa0" for character in text)
