@@ -132,7 +132,7 @@ def remapped_pdf(content: str, mapping: Mapping[str, str], entries: str = "/Medi
     """A PDF file of one page that is drawn right, and whose text layer has other letters.
 
     Args:
-        content: What is drawn.
+        content: What is drawn; what is in the font /F2 is stored as it is drawn.
         mapping: The letter that the layer has for one that is drawn; others are themselves.
         entries: Entries of the page's dictionary.
     """
@@ -146,14 +146,15 @@ def remapped_pdf(content: str, mapping: Mapping[str, str], entries: str = "/Medi
     font = (
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 7 0 R >>"
     )
+    fonts = "/Resources << /Font << /F1 3 0 R /F2 6 0 R >> >>"
     return assemble(
         [
             "<< /Type /Catalog /Pages 2 0 R >>",
             "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
             font,
-            f"<< /Type /Page /Parent 2 0 R {entries} /Contents 5 0 R {RESOURCES} >>",
+            f"<< /Type /Page /Parent 2 0 R {entries} /Contents 5 0 R {fonts} >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
-            "null",
+            "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
             f"<< /Length {len(table)} >>\nstream\n{table}\nendstream",
         ]
     )

@@ -205,7 +205,7 @@ def test_what_is_not_shown_is_not_read(tmp_path: Path, subtype: str, flags: int)
     assert read_item(tmp_path, data).text == LABEL
 
 
-@pytest.mark.parametrize("subtype", ["Link", "Highlight", "Underline", "StrikeOut", "Popup"])
+@pytest.mark.parametrize("subtype", ["Link", "Highlight", "Underline", "Popup"])
 def test_marks_on_the_content_and_links_add_nothing(tmp_path: Path, subtype: str) -> None:
     entries = "/Contents (A remark) /QuadPoints [60 720 200 720 60 700 200 700]"
     item = read_item(tmp_path, annotated_page(annotation(subtype, entries, "60 700 200 720")))

@@ -173,3 +173,48 @@ def test_hidden_fields_are_none(tmp_path: Path) -> None:
 
 def test_fields_of_a_page_without_words_have_no_label(tmp_path: Path) -> None:
     assert read(tmp_path, "", field("", 220, 700)) == [("", "")]
+
+
+def column_of_fields(pitch: float, low: float, top: float = 700) -> tuple[str, list[str]]:
+    """Labels `low` points below the lines of four fields, and the fields."""
+    entries = [("Name of the claimant", "Ilse Varga"), ("Social security number", "552-90-71")]
+    entries += [("Street address", "7 Quay Road"), ("City and state", "Eastmouth")]
+    content = "".join(text_at(60, top - pitch * at - low, name, 8) for at, (name, _) in enumerate(entries))
+    return content, [field(value, 60, top - pitch * at, 260) for at, (_, value) in enumerate(entries)]
+
+
+BELOW = [
+    ("Name of the claimant", "Ilse Varga"),
+    ("Social security number", "552-90-71"),
+    ("Street address", "7 Quay Road"),
+    ("City and state", "Eastmouth"),
+]
+
+
+@pytest.mark.parametrize("pitch", [28, 30, 36, 44])
+def test_labels_of_a_form_may_stand_below_the_lines_of_its_fields(tmp_path: Path, pitch: float) -> None:
+    content, fields = column_of_fields(pitch, 13)
+    assert read(tmp_path, content, *fields) == BELOW
+
+
+def test_labels_below_fields_side_by_side_belong_to_these(tmp_path: Path) -> None:
+    content = text_at(60, 687, "First name", 8) + text_at(180, 687, "Last name", 8)
+    content += text_at(60, 651, "City", 8) + text_at(180, 651, "State", 8)
+    places = [("Ilse", 60, 700), ("Varga", 180, 700), ("Eastmouth", 60, 664), ("Maine", 180, 664)]
+    found = read(tmp_path, content, *(field(value, x, y, 110) for value, x, y in places))
+    names = ["First name", "Last name", "City", "State"]
+    assert found == list(zip(names, (value for value, *_ in places), strict=True))
+
+
+def test_a_heading_above_labels_below_fields_is_no_label(tmp_path: Path) -> None:
+    content, fields = column_of_fields(30, 13)
+    found = read(tmp_path, text_at(60, 718, "Claim for benefits", 11) + content, *fields)
+    assert found[0] in {("", "Ilse Varga"), BELOW[0]}
+    assert {name for name, value in found if value != "Ilse Varga"} <= {"", *(name for name, _ in BELOW[1:])}
+    assert all(pair in BELOW or not pair[0] for pair in found)
+
+
+def test_labels_above_close_fields_stay_theirs_over_a_footer(tmp_path: Path) -> None:
+    content = label(60, 700, "Booking") + label(60, 660, "Vessel") + label(60, 624, "Please sign overleaf")
+    found = read(tmp_path, content, field("K-4471", 60, 684), field("Kittiwake", 60, 644))
+    assert found == [("Booking", "K-4471"), ("Vessel", "Kittiwake")]

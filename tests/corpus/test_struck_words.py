@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,3 +121,65 @@ def test_a_page_of_struck_words_alone_has_no_text(tmp_path: Path) -> None:
     (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)), CorpusOptions())
     assert item.text == ""
     assert item.facts.hidden_text == OLD
+
+
+TURNS = {
+    "down": "0 -1 1 0 100 780 cm\n",
+    "up": "0 1 -1 0 700 20 cm\n",
+    "upside down": "-1 0 0 -1 600 900 cm\n",
+}
+"""Turn what is drawn after it, so that its lines run in these directions."""
+
+
+@pytest.mark.parametrize("direction", TURNS)
+def test_turned_words_under_a_rule_are_kept_apart(tmp_path: Path, direction: str) -> None:
+    content = TURNS[direction] + prices(rule_at(71, 72 + OLD_WIDTH, 607)).replace(" 600 ", " 300 ")
+    content = content.replace(" 607 ", " 307 ")
+    item = read_item(tmp_path, content)
+    assert item.text == NEW
+    assert item.facts.hidden_text == OLD
+
+
+@pytest.mark.parametrize("direction", TURNS)
+def test_other_rules_beside_turned_words_strike_nothing_out(tmp_path: Path, direction: str) -> None:
+    marks = rule_at(72, 187, 297) + rule_at(20, 580, 307) + rule_at(72, 100, 307)
+    item = read_item(tmp_path, TURNS[direction] + prices(marks).replace(" 600 ", " 300 "))
+    assert OLD in item.text
+    assert not item.facts.hidden_text
+
+
+def test_a_rule_along_turned_words_does_not_strike_out_level_ones(tmp_path: Path) -> None:
+    """The same place is another one where a line is turned."""
+    content = prices("") + "q " + TURNS["down"] + text_at(72, 300, "Sheet 7") + rule_at(71, 160, 307) + "Q "
+    item = read_item(tmp_path, content)
+    assert item.text == f"{OLD} {NEW}"
+    assert item.facts.hidden_text == "Sheet 7"
+
+
+def struck_by_annotation(left: float, right: float, flags: int = 4) -> str:
+    """Entries of a page with an annotation that strikes out a part of the line of prices."""
+    quad = f"{left} 620 {right} 620 {left} 594 {right} 594"
+    return (
+        "/MediaBox [0 0 612 792] /Annots [<< /Type /Annot /Subtype /StrikeOut /C [1 0 0] "
+        f"/F {flags} /Rect [{left} 594 {right} 620] /QuadPoints [{quad}] >>]"
+    )
+
+
+def test_words_that_an_annotation_strikes_out_are_kept_apart(tmp_path: Path) -> None:
+    item = read_item(tmp_path, prices(""), struck_by_annotation(71, 72 + OLD_WIDTH))
+    assert item.text == NEW
+    assert item.facts.hidden_text == OLD
+
+
+def test_an_annotation_with_a_rectangle_for_each_letter_strikes_out_words(tmp_path: Path) -> None:
+    """Such are marks that were made letter by letter."""
+    quads = " ".join(f"{x} 620 {x + 9} 620 {x} 594 {x + 9} 594" for x in range(71, 188, 9))
+    entries = re.sub(r"/QuadPoints \[.*?\]", f"/QuadPoints [{quads}]", struck_by_annotation(71, 190))
+    assert read_item(tmp_path, prices(""), entries).text == NEW
+
+
+def test_annotations_that_are_hidden_or_cover_little_strike_nothing_out(tmp_path: Path) -> None:
+    hidden = read_item(tmp_path, prices(""), struck_by_annotation(71, 72 + OLD_WIDTH, flags=2))
+    assert hidden.text == f"{OLD} {NEW}"
+    part = read_item(tmp_path, prices(""), struck_by_annotation(150, 165))
+    assert part.text == f"{OLD} {NEW}"

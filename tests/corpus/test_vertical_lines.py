@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from corpus.pdf_files import assemble
@@ -9,6 +11,7 @@ from vrag.corpus.formats.pdf_text.line_orders.vertical_lines import order_vertic
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.raised_words import LayerWord
 from vrag.corpus.formats.pdfium import Pdf
+from vrag.corpus.formats.pdfium_text import turn_sides
 from vrag.geometry import Box
 
 LINES = [
@@ -133,3 +136,40 @@ def test_level_lines_keep_their_order() -> None:
         for at, letter in enumerate("昔々ある所に人")
     ]
     assert text_of(lines) == "昔々ある所に人" * 3
+
+
+def vertical(text: str, left: float, top: float, width: float = 12, turn: int = 0) -> list[LayerWord]:
+    """The characters of a vertical line as words of a layer, from `top` down."""
+    words: list[LayerWord] = []
+    for number, character in enumerate(text):
+        pitch = 7 if turn else 14 * width / 12
+        high = top - number * pitch
+        sides = (left, high - (6 if turn else width), left + width, high)
+        upright = turn_sides(sides, turn)
+        words.append(LayerWord(character, 0, 1, sides, turn, upright, Box.unit(0, 0, 0.1, 0.1)))
+    return words
+
+
+def test_turned_figures_are_a_part_of_their_vertical_line() -> None:
+    """A font for vertical text turns figures and Latin letters, and draws them one by one."""
+    line = [*vertical("灯台の高さは", 466, 700), *vertical("42", 467, 614, 10, turn=1)]
+    words = order_vertical_lines([*line, *vertical("メートル", 466, 599)], "港")
+    assert "".join((word.glue or "") + word.text for word in words).strip() == "灯台の高さは42メートル"
+    assert {word.turn for word in words} == {0}
+
+
+def test_upright_figures_of_a_vertical_line_are_one_number() -> None:
+    assert text_of(vertical("開港は1902年である", 466, 700)).strip() == "開港は1902年である"
+
+
+def test_small_letters_beside_a_line_stand_in_brackets_behind_what_they_say_how_to_read() -> None:
+    before, behind = vertical("所の所長は", 466, 700), vertical("山田花子である", 464, 630)
+    ruby = vertical("やまだはなこ", 479, 628, 5)
+    for words in ([*before, *ruby, *behind], [*before, *behind, *ruby]):
+        assert text_of(words).strip() == "所の所長は山田花子（やまだはなこ）である"
+
+
+def test_an_opening_bracket_does_not_divide_a_vertical_line() -> None:
+    bracket = replace(vertical("「", 466, 0)[0], sides=(469, 613, 479, 617), upright=(469, 613, 479, 617))
+    words = [*vertical("遅れた場合は", 466, 700), bracket, *vertical("延滞料がかかる", 466, 610)]
+    assert text_of(words).strip() == "遅れた場合は「延滞料がかかる"

@@ -10,10 +10,12 @@ import pytest
 from corpus.pdf_files import remapped_pdf, text_at
 from corpus.test_pdf import items_of
 from vrag.corpus.converter import CorpusOptions
+from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.pages import page_pass, trust
 from vrag.corpus.pages.placed_text import PlacedText
 from vrag.corpus.pages.trust import frequent_share, is_improbable
-from vrag.types import TextSource
+from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +114,116 @@ def test_improbable_letters_that_the_picture_has_stay(tmp_path: Path) -> None:
     assert item.text.startswith("HX4K-QZ7W-0VB2J ZQXW KVBJ")
 
 
+def test_the_layer_of_a_printed_document_is_used_whatever_its_picture_shows() -> None:
+    """Where no font has the letters of a document, an office program draws boxes in their places."""
+    pdf = Pdf(remapped_pdf(CONTENT, BROKEN["ideographs"]))
+    with pdf.page(1) as page:
+        layer, pixels = read_layer(page), page.render_pixels(2)
+    pdf.close()
+    compared = page_pass.read_page(pixels, layer, ItemFacts(), "auto")
+    certain = page_pass.read_page(pixels, layer, ItemFacts(), "auto", is_certain=True)
+    assert compared.text_source is TextSource.OCR
+    assert certain.text == layer.text
+
+
 def test_nothing_is_compared_without_words() -> None:
     import numpy as np
 
     assert not trust.contradicts(np.zeros((10, 10, 3), np.uint8), PlacedText())
+
+
+def two_fonts(*runs: tuple[str, str], mapping: dict[str, str]) -> bytes:
+    """A page of lines that begin in a usual font and end in one that stores other letters."""
+    lines: list[str] = []
+    for number, (usual, broken) in enumerate(runs):
+        lines.append(f"BT /F2 16 Tf 60 {700 - 30 * number} Td ({usual} ) Tj /F1 16 Tf ({broken}) Tj ET\n")
+    return remapped_pdf("".join(lines), mapping)
+
+
+RUNS = [
+    ("The price of the warehouse is EUR", "612,000"),
+    ("The price of the crane is EUR", "48,500"),
+    ("The contract was signed in the year", "2027"),
+]
+STORED_AS = {
+    "capital letters": {figure: chr(ord(figure) + 32) for figure in "0123456789,."},
+    "the first letters": {figure: chr(ord(figure) + 17) for figure in "0123456789,."},
+    "small letters": {figure: chr(ord(figure) + 49) for figure in "0123456789,."},
+    "any letters": dict(zip("0123456789", "hqpsmclkry", strict=True)),
+    "Greek letters": {figure: chr(0x391 + int(figure)) for figure in "0123456789"},
+    "signs": {figure: chr(0xB0 + int(figure)) for figure in "0123456789"},
+}
+
+
+@pytest.mark.parametrize("kind", STORED_AS)
+def test_the_words_of_one_wrong_font_are_read_from_the_picture_in_their_places(
+    tmp_path: Path, kind: str
+) -> None:
+    (item,) = items_of(tmp_path, two_fonts(*RUNS, mapping=STORED_AS[kind]), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in RUNS]
+    figures = next(word for word in item.words if item.text[word.start : word.end] == "48,500")
+    before = next(word for word in item.words if word.end == figures.start - 1)
+    assert figures.box.x1 >= before.box.x2
+    assert figures.box.y1 < before.box.y2
+    assert item.text_source is TextSource.LAYER
+
+
+@pytest.mark.parametrize("kind", ["the first letters", "any letters"])
+def test_a_font_of_which_the_figures_alone_are_wrong_is_not_used(tmp_path: Path, kind: str) -> None:
+    content = "".join(text_at(60, 700 - 30 * at, " ".join(run), 16) for at, run in enumerate(RUNS))
+    (item,) = items_of(tmp_path, remapped_pdf(content, STORED_AS[kind]), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in RUNS]
+    assert item.text_source is TextSource.OCR
+
+
+def test_a_font_of_abbreviations_stays_as_it_is(tmp_path: Path) -> None:
+    runs = [("The hull is tested by", "DNV RINV"), ("The engine was made by", "MTU GMBH KHD")]
+    (item,) = items_of(tmp_path, two_fonts(*runs, mapping={}), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in runs]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_doubtful"),
+    [
+        (["VQRLPPP", "TXLUPP"], True),
+        (["GBC=AAA", "EI=FAA"], True),
+        (["NCLB", "NCLB,", "(NCLB)"], False),
+        (["SDKs", "LLMs", "CDRs"], False),
+        (["612,000", "48,500"], False),
+        (["The", "owner", "of", "MTU", "GMBH"], False),
+    ],
+)
+def test_fonts_are_doubtful_by_their_words(words: list[str], *, is_doubtful: bool) -> None:
+    assert trust.is_doubtful_font(words) is is_doubtful
+
+
+def test_a_bad_reading_of_a_scan_is_not_used(tmp_path: Path) -> None:
+    lines = [
+        "Permit for a slipway of the harbour, in the old town",
+        "It ends on 14 October 2027 and costs EUR 684",
+    ]
+    drawn = "".join(text_at(60, 700 - 40 * at, line, 20) for at, line in enumerate(lines))
+    wrong = dict(zip("leO", "1c0", strict=True))
+    (item,) = items_of(tmp_path, remapped_pdf(drawn, wrong), CorpusOptions())
+    assert item.text.split("\n") == lines
+    assert item.text_source is TextSource.OCR
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["IEEE/CVF", "https://www.", "AA-AAAS", "xxx_rcnn", "HTTPs", "Schifffahrt", "نمووو", "1,000", "MCMXXXIV"],
+)
+def test_abbreviations_and_words_are_hardly_figures(word: str) -> None:
+    assert not trust.is_very_odd(word)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The hotel offers H2O and CO2 sensors, B2B and 3D models of the 10th and 20th century.",
+        "Mr and Mrs Lind, Ltd, bought 3 kg and 4 lb of flour for the bakery at the harbour on 1st May.",
+        "Visit https://www.example.org/html/tbl.xls or send a fax to the office of the harbour in May.",
+    ],
+)
+def test_usual_words_with_figures_are_no_bad_reading(text: str) -> None:
+    assert not trust.is_misread(text)

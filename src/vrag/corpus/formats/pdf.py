@@ -51,6 +51,7 @@ class PdfFile(OpenFile):
     ) -> None:
         """Open the source or, of a document that is not PDF, what was printed of it."""
         self._source, self._context = source, context
+        self._is_printed = printed is not None
         file = printed or source
         with file.open("rb") as opened:
             if b"%PDF-" not in opened.read(SIGNATURE_BYTES):
@@ -76,7 +77,16 @@ class PdfFile(OpenFile):
                 layer = _read_words(page) if facts.hidden_text else layer
             pixels = page.render_pixels(_scale(page.size, options))
             struck = find_struck(page, layer)
-            reading = read_page(pixels, layer, facts, options.ocr, is_drawn=page.can_draw, struck=struck)
+            reading = read_page(
+                pixels,
+                layer,
+                facts,
+                options.ocr,
+                is_drawn=page.can_draw,
+                struck=struck,
+                find_fonts=page.find_fonts,
+                is_certain=self._is_printed,
+            )
             image = to_image(pixels)
             fields = locate_fields(reading.text, reading.words, page.frame, page.shown_annotations)
         headings = locate_headings(reading.text, self._titles.get(ordinal, ()))

@@ -26,13 +26,14 @@ from vrag.corpus.formats.pdfium_annotations import (
     read_xfa_packets,
     shown_annotations,
     start_forms,
+    struck_places,
 )
-from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer
+from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer, address_of
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -453,6 +454,18 @@ class PdfiumPage:
         """Open its text layer."""
         return Layer(self._page)
 
+    def struck_places(self) -> list[Box]:
+        """Return the parts, in fractions of the page, of which annotations strike out the text."""
+        return [self.frame.to_unit(*sides) for sides in struck_places(self._page)]
+
+    def find_fonts(self, boxes: Iterable[Box]) -> Generator[int]:
+        """Yield a number for the font of each word, by its box in fractions of the page; 0 for none."""
+        with self.layer() as layer:
+            for box in boxes:
+                left, bottom, right, top = self.frame.from_unit(box)
+                reach = min(right - left, top - bottom) / 2
+                yield layer.find_font((left + right) / 2, (bottom + top) / 2, reach)
+
     @property
     def has_fields(self) -> bool:
         """True if it has fields of a form, as far as they are annotations."""
@@ -498,14 +511,6 @@ def to_image(pixels: NDArray[np.uint8]) -> Image:
 
     height, width = pixels.shape[:2]
     return Image.frombuffer("RGBX", (width, height), pixels, "raw", "RGBX", pixels.strides[0], 1)
-
-
-def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
-    """Return the address that a handle holds, which tells it from others; 0 for none.
-
-    `ctypes.cast` would take as long as eight calls of PDFium.
-    """
-    return ctypes.c_void_p.from_buffer(handle).value or 0
 
 
 def _list_objects(get_object: Callable[[int], Any], count: int) -> list[tuple[int, Any]]:

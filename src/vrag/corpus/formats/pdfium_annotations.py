@@ -27,6 +27,8 @@ MAX_CHARACTERS = 20_000
 """Characters of the value of a field, or of a comment; more are not read."""
 MAX_OPTIONS = 1000
 """Entries of a list that are looked at."""
+MAX_QUADS = 1000
+"""Lines of text that one annotation marks; more are not looked at."""
 MAX_FILES = 1000
 """Attached files; more are not counted."""
 MAX_PACKET_BYTES = 32 * 2**20
@@ -96,6 +98,22 @@ def has_fields(page: PdfPage) -> bool:
         and bounds[1] < bounds[3]
         for annotation in _annotations(page)
     )
+
+
+def struck_places(page: PdfPage) -> list[Sides]:
+    """Return the rectangles of which annotations of a page strike out the text: for each line one."""
+    from pypdfium2 import raw
+
+    places: list[Sides] = []
+    quad = raw.FS_QUADPOINTSF()
+    for annotation in _annotations(page):
+        if raw.FPDFAnnot_GetSubtype(annotation) != raw.FPDF_ANNOT_STRIKEOUT or _is_hidden(annotation):
+            continue
+        for index in range(min(raw.FPDFAnnot_CountAttachmentPoints(annotation), MAX_QUADS)):
+            if raw.FPDFAnnot_GetAttachmentPoints(annotation, index, quad):
+                xs, ys = (quad.x1, quad.x2, quad.x3, quad.x4), (quad.y1, quad.y2, quad.y3, quad.y4)
+                places.append((min(xs), min(ys), max(xs), max(ys)))
+    return places
 
 
 def _is_hidden(annotation: Any) -> bool:  # noqa: ANN401 - a handle of PDFium

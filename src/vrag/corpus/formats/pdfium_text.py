@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
@@ -22,6 +22,14 @@ MAX_FONT_NAME = 128
 """Bytes of the longest name of a font, with the zero that ends it."""
 Sides = tuple[float, float, float, float]
 """Left, bottom, right and top in PDF coordinates."""
+
+
+def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
+    """Return the address that a handle holds, which tells it from others; 0 for none.
+
+    `ctypes.cast` would take as long as eight calls of PDFium.
+    """
+    return ctypes.c_void_p.from_buffer(handle).value or 0
 
 
 def turn_sides(sides: Sides, turn: int) -> Sides:
@@ -106,6 +114,14 @@ class Layer:
         name = self._font_name
         size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
         return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
+
+    def find_font(self, x: float, y: float, reach: float) -> int:
+        """Return a number for the font of a character at a point, or at most `reach` away; 0 for none."""
+        from pypdfium2 import raw
+
+        index = raw.FPDFText_GetCharIndexAtPos(self._text, x, y, reach, reach)
+        entry = raw.FPDFText_GetTextObject(self._text, index) if index >= 0 else None
+        return address_of(raw.FPDFTextObj_GetFont(entry)) if entry else 0
 
     def turn(self, index: int) -> int | None:
         """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""

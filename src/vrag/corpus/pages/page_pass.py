@@ -23,7 +23,7 @@ from vrag.corpus.pages.segments import (
     without_words,
 )
 from vrag.corpus.pages.text_columns import order_rows
-from vrag.corpus.pages.trust import contradicts
+from vrag.corpus.pages.trust import contradicts, correct_fonts
 from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
     from vrag.corpus.pages.segments import Rows, TextSegment
+    from vrag.corpus.pages.trust import FontFinder
     from vrag.types import OcrMode, Word
 
 NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
@@ -65,6 +66,8 @@ def read_page(
     *,
     is_drawn: Callable[[str], bool] = lambda _word: True,
     struck: NDArray[np.bool_] | None = None,
+    find_fonts: FontFinder | None = None,
+    is_certain: bool = False,
 ) -> PageReading:
     """Read a page.
 
@@ -75,6 +78,9 @@ def read_page(
         mode: What OCR reads.
         is_drawn: Returns False for words that the picture may lack although the file shows them.
         struck: Words of the layer that are struck out. They count as hidden, and their ink as read.
+        find_fonts: Looks up the fonts of words, by their boxes.
+        is_certain: True if the letters of the layer are those of a document that was printed to make it.
+            The picture may lack them, where no font has them.
     """
     struck = np.zeros(len(layer.words), np.bool_) if struck is None else struck
     struck_boxes = layer.boxes[struck]
@@ -87,8 +93,8 @@ def read_page(
     ink = InkMap(pixels)
     layer, hidden = _take_hidden(ink, layer, is_drawn)
     facts = _add_hidden(facts, hidden)
-    if mode == "auto" and contradicts(pixels, layer):
-        layer = PlacedText()
+    if mode == "auto" and not is_certain:
+        layer = _trust(pixels, layer, find_fonts)
     is_slanted = find_slanted(layer, ink.size)
     level = remove_words(layer, ~is_slanted)
     boxes = np.concatenate((level.boxes, struck_boxes))
@@ -112,6 +118,13 @@ def read_page(
 def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
     """Read the text in an image of any mode that has no text layer."""
     return read_page(np.asarray(image.convert("RGB")), PlacedText(), ItemFacts(), mode)
+
+
+def _trust(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder | None) -> PlacedText:
+    """Return a layer if the picture agrees with it; words of single fonts are read from the picture."""
+    if contradicts(pixels, layer):
+        return PlacedText()
+    return correct_fonts(pixels, layer, find_fonts) if find_fonts else layer
 
 
 def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:

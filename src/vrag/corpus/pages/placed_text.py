@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -35,6 +36,15 @@ class PlacedText:
     def boxes(self) -> NDArray[np.float64]:
         """Boxes of the words, a row for each: left, top, right, bottom as fractions of the page."""
         return unit_boxes(self.words)
+
+    @cached_property
+    def angles(self) -> NDArray[np.int64]:
+        """Degrees clockwise by which the line of each word is turned."""
+        starts = [word.start for word in self.words]
+        angles = np.zeros(len(starts), np.int64)
+        for part in self.turned:
+            angles[bisect_left(starts, part.start) : bisect_left(starts, part.end)] = part.angle
+        return angles
 
 
 def unit_boxes(words: Sequence[Word]) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
 """Fields of a form on a page: where the words that name them and what is filled in stand in its text.
 
 The file says what a field has as its value, and where; which words beside it are its label is seen. A label
-stands at the left of a field or above it, or else at its right. Where two of these could be, or where several
-fields could share one, the field has no label: a wrong one is worse than none.
+stands at the left of a field or above it, or else at its right; on some forms all stand below. Where two of
+these could be, or where several fields could share one, the field has no label: a wrong one is worse than
+none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vrag.text.signs import CHECKED, CHOSEN
 from vrag.types import FormField
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,6 +40,9 @@ NEAR = 2.0
 label, in heights of a word."""
 ABOVE = 1.5
 """Largest space between a field and a label above it, in heights of a word."""
+MUCH_NEARER = 0.7
+"""Space between a label and one field, by that to the field at its other side, up to which it is the label of
+the first one."""
 MAX_LINES_ABOVE = 3
 """Lines of a label above a field."""
 LINE_GAP = 0.6
@@ -217,15 +221,46 @@ class _FormPage:
         left = {number: self.beside(number, left=True) for number in numbers}
         above = {number: self.above(number) for number in numbers}
         labels: dict[int, _Run | None] = {}
+        below = self._find_below([number for number in numbers if not left[number]], above)
         for number in numbers:
             labels[number] = self._choose(left[number], above[number])
+        labels.update(below)
         taken = {word for label in labels.values() if label for word in label.words}
         for number in numbers:
-            if not (left[number] or above[number]):
+            if not (left[number] or above[number] or below.get(number)):
                 right = self.beside(number, left=False)
                 is_free = right and right.gap <= NEAR and taken.isdisjoint(right.words)
                 labels[number] = right if is_free else None
-        return self._without_shared(labels)
+        return self._without_shared(labels, below)
+
+    def _find_below(self, numbers: Sequence[int], above: Mapping[int, _Run | None]) -> dict[int, _Run | None]:
+        """Return the labels of fields that have them below; none for each if it may be so.
+
+        Each field has one then, and the highest has none above. Otherwise what stands between two fields is
+        the label of the one that it is much nearer to.
+
+        Args:
+            numbers: Fields without a label at their left.
+            above: The words above each field.
+        """
+        below = {number: self.below(number) for number in numbers}
+        lacks_above, lacks_below = (any(run[number] is None for number in numbers) for run in (above, below))
+        if len(numbers) < 2 or (lacks_below and not lacks_above):
+            return {}
+        if lacks_above and not lacks_below:
+            return below
+        upper = {word: run.gap for run in below.values() if run for word in run.words}
+        gaps = [
+            (run.gap, upper[word])
+            for number in numbers
+            if (run := above[number])
+            for word in run.words
+            if word in upper
+        ]
+        if all(gap <= MUCH_NEARER * other for gap, other in gaps):
+            return {}
+        is_below = all(other <= MUCH_NEARER * gap for gap, other in gaps)
+        return below if is_below else dict.fromkeys(numbers)
 
     def _choose(self, left: _Run | None, above: _Run | None) -> _Run | None:
         """Return the label at the left or above, or neither where both may be."""
@@ -236,8 +271,13 @@ class _FormPage:
             return None
         return left if ends[0] else above
 
-    def _without_shared(self, labels: dict[int, _Run | None]) -> dict[int, _Run | None]:
-        """Leave out labels of several fields: two that claim one, and fields in a row behind one label."""
+    def _without_shared(
+        self, labels: Mapping[int, _Run | None], below: Mapping[int, _Run | None]
+    ) -> dict[int, _Run | None]:
+        """Leave out labels of several fields: two that claim one, and fields in a row behind one label.
+
+        Those in `below` have labels of their own.
+        """
         counts = Counter(word for label in labels.values() if label for word in label.words)
         kept = {
             number: label if label and max(counts[word] for word in label.words) == 1 else None
@@ -245,7 +285,7 @@ class _FormPage:
         }
         for number in labels:
             follower = self._find_follower(number)
-            if follower in labels and self.above(follower) is None:
+            if follower in labels and self.above(follower) is None and not below.get(follower):
                 kept[number] = None
                 kept[follower] = None
         return kept
@@ -326,6 +366,20 @@ class _FormPage:
             run = (*self._line_above(run), *run)
         return _Run(run, gap)
 
+    def below(self, number: int) -> _Run | None:
+        """Return the words of the line right below a field that begin at its left side."""
+        x1, _, x2, y2 = self._fields[number]
+        lefts, heights = self._boxes[:, 0], self._heights
+        gaps = self._boxes[:, 1] - y2
+        fits = (-0.5 * heights < gaps) & (gaps <= ABOVE * heights)
+        found = np.flatnonzero(fits & self._is_label & (x1 - ABOVE * heights <= lefts) & (lefts < x2))
+        if not len(found):
+            return None
+        run = self._line_from(found, int(found[np.argmin(gaps[found])]))
+        if not run or self._has_field_below(number, run[0]):
+            return None
+        return _Run(run, float(gaps[run[0]] / heights[run[0]]))
+
     def _line_from(self, found: NDArray[np.int64], lowest: int) -> tuple[int, ...]:
         """Return the words of a line from the first of some of them on; none if others stand before it."""
         lefts, height = self._boxes[:, 0], self._heights[lowest]
@@ -362,6 +416,14 @@ class _FormPage:
         between = (sides[:, 1] + sides[:, 3]) / 2
         across = (sides[:, 0] < x2) & (x1 < sides[:, 2])
         return bool((across & (self._boxes[word, 3] < between) & (between < y1)).any())
+
+    def _has_field_below(self, number: int, word: int) -> bool:
+        """Return whether another field lies between a field and a word below it."""
+        x1, _, x2, y2 = self._fields[number]
+        sides = self._fields
+        between = (sides[:, 1] + sides[:, 3]) / 2
+        across = (sides[:, 0] < x2) & (x1 < sides[:, 2])
+        return bool((across & (y2 < between) & (between < self._boxes[word, 1])).any())
 
     def find_button_labels(self, members: Sequence[int]) -> list[_Run | None]:
         """Return the label of each of some buttons, all at the same side; none where that is not certain."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.formats.pdfium import address_of
+from vrag.corpus.formats.pdfium_text import address_of
 from vrag.corpus.pages.trust import reads_as
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Words of a PDF page that are struck out: a thin rule runs through the middle of all their letters.
+"""Words of a PDF page that are struck out: by an annotation, or a thin rule through all their letters.
 
 Most pages have no rule in such a place, which the boxes of words tell. The letters of those that have are
 then looked at one by one. A rule strikes words out if it crosses each letter in its reach, begins and ends
@@ -45,6 +45,8 @@ MAX_AHEAD, MAX_BEHIND = 1.0, 2.0
 """Length of a rule before its first letter and behind its last one, in heights of the letters."""
 MAX_GAP = 2.0
 """Space between two letters that a rule strikes out, likewise."""
+MIN_COVERED = 0.7
+"""Part of a word that an annotation covers that strikes it out."""
 JOINED = 1.0
 """Points between two rules of one line that are one."""
 MIN_WHITE = 250
@@ -70,31 +72,73 @@ def find_struck(page: PdfiumPage, text: PlacedText) -> NDArray[np.bool_]:
         return struck
     size = np.array(page.frame.shown_size * 2)
     words = text.boxes * size
-    rules = _join_rules(_list_rules(page) * size)
-    rules = [rule for rule in rules if _may_cross(rule, words)]
-    if not rules:
+    places = np.array([place.as_tuple() for place in page.struck_places()]).reshape(-1, 4) * size
+    for place in _join_rules(places):
+        struck |= _find_within(place, words)
+    angles = text.angles
+    for angle in np.unique(angles).tolist():
+        turned = angles == angle
+        struck[turned] |= _find_crossed_words(page, size, words[turned], angle)
+    return struck
+
+
+def _find_within(place: NDArray[np.float64], words: Boxes) -> NDArray[np.bool_]:
+    """Return for each word whether a rectangle covers it, or most of it: a sign may follow."""
+    sides = np.minimum(words[:, 2:], place[2:]) - np.maximum(words[:, :2], place[:2])
+    shared = np.clip(sides, 0, None).prod(axis=1) / np.maximum(
+        (words[:, 2:] - words[:, :2]).prod(axis=1), 1e-9
+    )
+    return shared >= MIN_COVERED
+
+
+def _find_crossed_words(
+    page: PdfiumPage, size: NDArray[np.float64], words: Boxes, angle: int
+) -> NDArray[np.bool_]:
+    """Return for each word, turned clockwise by an angle, whether a rule strikes it out."""
+    struck = np.zeros(len(words), np.bool_)
+    words = _turn_back(words, angle, size)
+    is_level = angle % 180 == 0
+    rules = _turn_back(_list_rules(page, is_level=is_level) * size, angle, size)
+    crossing = [rule for rule in _join_rules(rules) if _may_cross(rule, words)]
+    if not crossing:
         return struck
-    letters = _list_letters(page, size)
-    for rule in rules:
+    letters = _list_letters(page, size, angle)
+    for rule in crossing:
         crossed = _find_crossed(rule, letters)
         if crossed.any():
             struck |= _find_whole_words(words, letters, crossed)
     return struck
 
 
-def _list_rules(page: PdfiumPage) -> Boxes:
-    """Return the thin level paths of a page that are drawn in a colour, as fractions of the page."""
-    rules = [page.frame.to_unit(*sides).as_tuple() for sides in _list_thin_paths(page)]
+def _turn_back(boxes: Boxes, angle: int, size: NDArray[np.float64]) -> Boxes:
+    """Return boxes of text that is turned clockwise by an angle as if the page were turned back."""
+    width, height = size[:2]
+    left, top, right, bottom = boxes.T
+    match angle:
+        case 90:
+            sides = top, width - right, bottom, width - left
+        case 180:
+            sides = width - right, height - bottom, width - left, height - top
+        case 270:
+            sides = height - bottom, left, height - top, right
+        case _:
+            return boxes
+    return np.stack(sides, axis=1)
+
+
+def _list_rules(page: PdfiumPage, *, is_level: bool) -> Boxes:
+    """Return the thin level or upright paths of a page that have a colour, in fractions of the page."""
+    rules = [page.frame.to_unit(*sides).as_tuple() for sides in _list_thin_paths(page, is_level=is_level)]
     return np.array(rules if len(rules) <= MAX_RULES else []).reshape(-1, 4)
 
 
-def _list_thin_paths(page: PdfiumPage) -> Iterator[tuple[float, float, float, float]]:
+def _list_thin_paths(page: PdfiumPage, *, is_level: bool) -> Iterator[tuple[float, float, float, float]]:
     """Yield left, bottom, right, top, in PDF coordinates, of the thin paths of a page."""
     from pypdfium2 import raw
 
     sides = tuple(ctypes.c_float() for _ in range(4))
     pointers = tuple(map(ctypes.byref, sides))
-    thin, long = (0, 1) if page.frame.turn % 2 else (1, 0)
+    thin, long = (1, 0) if is_level == (page.frame.turn % 2 == 0) else (0, 1)
     for kind, entry in page.objects if len(page.objects) < MAX_OBJECTS else ():
         if kind != raw.FPDF_PAGEOBJ_PATH:
             continue
@@ -149,15 +193,16 @@ def _is_in_middle(rule: NDArray[np.float64], boxes: Boxes) -> NDArray[np.bool_]:
     return (place >= MIDDLE[0]) & (place <= MIDDLE[1])
 
 
-def _list_letters(page: PdfiumPage, size: NDArray[np.float64]) -> _Letters:
+def _list_letters(page: PdfiumPage, size: NDArray[np.float64], angle: int) -> _Letters:
+    """Return the letters that are turned clockwise by an angle as if the page were turned back."""
+    turn = (angle // 90 - page.frame.turn) % 4
     with page.layer() as layer:
-        characters = layer.characters()
         boxes = [
             page.frame.to_unit(*layer.ink(index)).as_tuple()
-            for index, character in enumerate(characters)
-            if character.isalnum()
+            for index, character in enumerate(layer.characters())
+            if character.isalnum() and layer.turn(index) == turn
         ]
-    return _Letters(np.array(boxes).reshape(-1, 4) * size)
+    return _Letters(_turn_back(np.array(boxes).reshape(-1, 4) * size, angle, size))
 
 
 def _find_crossed(rule: NDArray[np.float64], letters: _Letters) -> NDArray[np.bool_]:

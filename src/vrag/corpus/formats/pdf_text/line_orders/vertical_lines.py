@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vrag.corpus.ocr import CJK
@@ -22,11 +23,17 @@ MIN_LONGEST = 6
 MAX_SHIFT, MAX_SIGN_SHIFT = 0.4, 1.2
 """Distance of the middles of two characters of a line, sideways, by the width of a character. Signs stand in
 the corner of their place, or beyond it in fonts that PDFium has not."""
-MAX_STEP = 1.5
-"""Distance of the middles of two characters of a line, downwards, likewise; a sign between them adds its
-place. Rows of tables lie farther apart."""
+MAX_STEP, MAX_SIGN_STEP = 1.5, 1.9
+"""Distance of the middles of two characters of a line, downwards, likewise, and that of a sign, which stands
+at either end of its place; a sign between them adds its place. Rows of tables lie farther apart."""
 MAX_DISTANCE = 3.5
 """Distance of two lines that lie side by side, likewise."""
+MAX_RUBY = 0.6
+"""Width of letters that say how others are read, by that of a line."""
+TURNED_SPACE, UPRIGHT_PITCH = 0.25, 1.3
+"""Space between turned letters, and distance of the middles of upright ones, likewise, beyond which they are
+two words."""
+_IDEOGRAPH = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _CJK = re.compile(rf"[{CJK}]")
 
 
@@ -67,6 +74,7 @@ def order_vertical_lines(words: Sequence[LayerWord], characters: str) -> list[La
     columns = list(_list_columns(words))
     if not any(column.is_vertical and len(column.words) >= MIN_LONGEST for column in columns):
         return list(words)
+    columns = _insert_ruby(columns)
     _add_short_columns(columns)
     ordered: list[LayerWord] = []
     for run in _list_runs(columns):
@@ -93,6 +101,55 @@ def _list_columns(words: Sequence[LayerWord]) -> Iterator[_Column]:
         yield _to_column(column)
 
 
+def _insert_ruby(columns: Sequence[_Column]) -> list[_Column]:
+    """Put small letters that say how those at their left are read in brackets behind these.
+
+    They are drawn before or behind them. A line that they divide in the file is one again.
+    """
+    joined: list[_Column] = []
+    ruby: _Column | None = None
+    for column, after in pairwise([*columns, None]):
+        if column is None:
+            continue
+        if after and _is_ruby_of(column, after):
+            ruby = column
+        elif joined and _is_ruby_of(column, joined[-1]):
+            _write_ruby(column, joined[-1])
+        elif ruby and joined and _is_below(joined[-1].words[-1], column.words[0], 0):
+            _write_ruby(ruby, column)
+            joined.append(_to_column([*joined.pop().words, *column.words]))
+            ruby = None
+        else:
+            if ruby:
+                _write_ruby(ruby, column)
+                ruby = None
+            joined.append(column)
+    return joined
+
+
+def _is_ruby_of(ruby: _Column, line: _Column) -> bool:
+    """Return whether words are small and stand right beside words of a vertical line."""
+    if not line.is_vertical or ruby.width > MAX_RUBY * line.width or not _CJK.match(ruby.words[0].text):
+        return False
+    space = min(word.sides[0] for word in ruby.words) - line.middle
+    reach = line.width / 2
+    is_along = line.bottom - reach <= ruby.bottom and ruby.top <= line.top + reach
+    return is_along and 0 < space <= line.width
+
+
+def _write_ruby(ruby: _Column, line: _Column) -> None:
+    """Put words in brackets behind those of a line that stand beside them, as far as ideographs go on."""
+    last = max(
+        (at for at, word in enumerate(line.words) if _height_of_middle(word) >= ruby.bottom), default=0
+    )
+    rest = line.words[last + 1 :]
+    last += next((at for at, word in enumerate(rest) if not _IDEOGRAPH.match(word.text)), len(rest))
+    words = list(ruby.words)
+    words[0] = replace(words[0], text="（" + words[0].text)
+    words[-1] = replace(words[-1], text=words[-1].text + "）")
+    line.words[last + 1 : last + 1] = words
+
+
 def _to_column(words: list[LayerWord]) -> _Column:
     count = sum(_CJK.match(word.text) is not None for word in words)
     return _Column(words, len(words) >= MIN_LENGTH and 2 * count > len(words))
@@ -114,7 +171,8 @@ def _is_below(before: LayerWord, word: LayerWord, signs: int) -> bool:
     length = (before.sides[3] - before.sides[1] + word.sides[3] - word.sides[1]) / 2
     fall = _height_of_middle(before) - _height_of_middle(word)
     max_shift = MAX_SHIFT if before.text[0].isalnum() and word.text[0].isalnum() else MAX_SIGN_SHIFT
-    max_fall = max(MAX_STEP * width, length + 0.5 * width) + signs * width
+    max_step = MAX_STEP if word.text[0].isalnum() else MAX_SIGN_STEP
+    max_fall = max(max_step * width, length + 0.5 * width) + signs * width
     return shift <= max_shift * width and 0 < fall <= max_fall
 
 
@@ -176,10 +234,21 @@ def _order(columns: Sequence[_Column]) -> Iterator[_Column]:
 
 
 def _join(column: _Column) -> Iterator[LayerWord]:
-    """Yield the words of a line, of which only those of letters and figures have spaces between them."""
-    for number, word in enumerate(column.words):
-        if not number:
-            yield replace(word, glue="\n")
-        else:
-            is_apart = not (_CJK.match(word.text) or _CJK.match(column.words[number - 1].text))
-            yield replace(word, glue=" " if is_apart else "")
+    """Yield the words of a line, as if none were turned, with what stands between them."""
+    before: LayerWord | None = None
+    for word in column.words:
+        glue = "\n" if before is None else " " if _is_apart(before, word, column.width) else ""
+        yield replace(word, glue=glue, turn=0, upright=word.sides)
+        before = word
+
+
+def _is_apart(before: LayerWord, word: LayerWord, width: float) -> bool:
+    """Return whether two words of letters or figures have a space between them in a line of that width.
+
+    Letters that stand upright fill a place each. Those that are turned stand close.
+    """
+    if _CJK.match(before.text) or _CJK.match(word.text):
+        return False
+    if before.turn or word.turn:
+        return before.sides[1] - word.sides[3] > TURNED_SPACE * width
+    return _height_of_middle(before) - _height_of_middle(word) > UPRIGHT_PITCH * width
