@@ -312,7 +312,7 @@ class PdfiumPage:
         """Width and height as shown, in points of 1/72 inch."""
         return self._page.get_size()
 
-    @property
+    @cached_property
     def frame(self) -> PageFrame:
         """The visible part."""
         from pypdfium2 import raw

@@ -64,6 +64,7 @@ class Layer:
         self._count_rects = raw.FPDFText_CountRects
         self._get_rect = raw.FPDFText_GetRect
         self._get_angle = raw.FPDFText_GetCharAngle
+        self._get_ink, self._get_font = raw.FPDFText_GetCharBox, raw.FPDFText_GetFontInfo
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
         self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
@@ -101,10 +102,8 @@ class Layer:
 
     def font_name(self, index: int) -> str:
         """Return the name of the font of a character; "" if it has none."""
-        from pypdfium2 import raw
-
         name = self._font_name
-        size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
+        size = self._get_font(self._text, index, name, MAX_FONT_NAME, self._font_flags)
         return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
 
     def turn(self, index: int) -> int | None:
@@ -127,10 +126,8 @@ class Layer:
 
     def ink(self, index: int) -> Sides:
         """Return the rectangle around what is drawn of a character."""
-        from pypdfium2 import raw
-
         left, top, right, bottom = self._sides
-        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
+        self._get_ink(self._text, index, left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
 
     def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MIN_CONTRAST = 32
 """Levels of grey among neighbours from which a pixel is ink or its edge."""
 CELL, MIN_CELLS = 8, 2
-"""Side of a cell in pixels of the map, and cells with as many strokes as letters have, below which nothing is
-looked for."""
+"""Side of a cell in pixels of the map (a 64-bit number has as many bytes), and cells with as many strokes as
+letters have, below which nothing is looked for."""
 AROUND = 6
 """Cells around the outermost of these in which letters are looked for too."""
 MIN_DENSITY = 0.22
@@ -114,8 +114,12 @@ def _find_dense_part(strokes: Pixels) -> Part | None:
     """
     height, width = strokes.shape
     down, across = height // CELL, width // CELL
+    if not (down and across):
+        return None
     cells = strokes[: down * CELL, : across * CELL].reshape(down, CELL, across * CELL)
-    counts = cells.sum(axis=1, dtype=np.uint8).reshape(down, across, CELL).sum(axis=2, dtype=np.uint8)
+    sums = cells.sum(axis=1, dtype=np.uint8).view(np.uint64)
+    # The product has the sum of the eight bytes of a number in its highest one.
+    counts = (sums * np.uint64(0x0101010101010101)) >> np.uint64(56)
     rows, columns = np.nonzero(counts >= MIN_DENSITY * CELL * CELL)
     if len(rows) < MIN_CELLS:
         return None
@@ -168,12 +172,14 @@ def _find_text_parts(
         origin: Left and top of `letters` in the map.
     """
     cv2 = load_opencv()
+    left, top, right, bottom = _find_used_part(letters)
+    used = letters[top:bottom, left:right]
     # Gaps between letters are closed sideways, and upwards for lines that run up or down.
     words: list[tuple[Part, float]] = []
     for kernel, is_upright in ((np.ones((1, GAP), np.uint8), False), (np.ones((GAP, 1), np.uint8), True)):
-        joined = cv2.dilate(letters, kernel)
+        joined = cv2.dilate(used, kernel)
         stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
-        found = _like_words(stats, shortest, is_upright=is_upright)
+        found = _like_words(stats, shortest, is_upright=is_upright) + np.array((left, top) * 2)
         strokes = _count_strokes(found * scale + np.array(origin * 2), ink, is_upright=is_upright)
         words += zip(found[strokes > 0].tolist(), strokes[strokes > 0].tolist(), strict=True)
     if scale > 1:
@@ -199,6 +205,13 @@ def _find_text_parts(
         (x + scale * left, y + scale * top, x + scale * right, y + scale * bottom)
         for left, top, right, bottom in grown
     ]
+
+
+def _find_used_part(letters: Pixels) -> Part:
+    """Return the part of a map with letters, and as much around them as they are widened."""
+    columns, rows = (np.flatnonzero(letters.any(axis=axis)) for axis in (0, 1))
+    left, top = (max(0, int(used[0]) - GAP) for used in (columns, rows))
+    return left, top, int(columns[-1]) + GAP + 1, int(rows[-1]) + GAP + 1
 
 
 def _count_pieces(letters: Pixels, word: Part) -> int:

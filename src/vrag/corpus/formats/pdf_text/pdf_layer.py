@@ -228,6 +228,13 @@ def find_glue(characters: str, before: LayerWord, word: LayerWord) -> str:
     if word.glue is not None:
         return word.glue
     gap = characters[before.end : word.start]
+    if gap == " ":
+        return gap
+    return _read_gap(characters, before, word, gap)
+
+
+def _read_gap(characters: str, before: LayerWord, word: LayerWord, gap: str) -> str:
+    """Return the text between two words with these characters between them in the layer."""
     if not HYPHENS.isdisjoint(gap):
         return _find_hyphen(characters, before, word)
     if "\n" in gap or "\r" in gap:

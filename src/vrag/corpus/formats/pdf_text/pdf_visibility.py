@@ -217,12 +217,17 @@ def _scan_objects(page: PdfiumPage) -> tuple[bool, list[Any]]:
     from pypdfium2 import raw
 
     pictures, has_text = list[Any](), False
+    text_kind, picture_kind, count_marks = (
+        raw.FPDF_PAGEOBJ_TEXT,
+        raw.FPDF_PAGEOBJ_IMAGE,
+        raw.FPDFPageObj_CountMarks,
+    )
     for kind, entry in page.objects:
-        if kind == raw.FPDF_PAGEOBJ_TEXT:
+        if kind == text_kind:
             has_text = True
-            if _layer_name(entry):
+            if count_marks(entry) and _layer_name(entry):
                 return True, pictures
-        elif kind == raw.FPDF_PAGEOBJ_IMAGE and has_text:
+        elif kind == picture_kind and has_text:
             pictures.append(entry)
     return False, pictures
 
