@@ -83,7 +83,7 @@ class PageFrame(NamedTuple):
             case 3:
                 return Box.unit(y1, 1 - x2, y2, 1 - x1)
             case _:
-                return Box.unit(x1, y1, x2, y2)
+                return Box(x1, y1, x2, y2, Space.UNIT)
 
     def from_unit(self, box: Box) -> tuple[float, float, float, float]:
         """Convert fractions of the rendered image to left, bottom, right, top: the inverse of `to_unit`."""

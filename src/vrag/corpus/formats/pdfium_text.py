@@ -18,6 +18,7 @@ SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
+INFINITE = math.inf
 MAX_FONT_NAME = 128
 """Bytes of the longest name of a font, with the zero that ends it."""
 Sides = tuple[float, float, float, float]
@@ -92,11 +93,8 @@ class Layer:
         found: list[Sides] = []
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
-                sides = left.value, bottom.value, right.value, top.value
-                if (
-                    -math.inf < sides[0] <= sides[2] < math.inf
-                    and -math.inf < sides[1] <= sides[3] < math.inf
-                ):
+                sides = x1, y1, x2, y2 = left.value, bottom.value, right.value, top.value
+                if -INFINITE < x1 <= x2 < INFINITE and -INFINITE < y1 <= y2 < INFINITE:
                     found.append(sides)
         return found
 

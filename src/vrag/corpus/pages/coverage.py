@@ -55,6 +55,10 @@ WHOLE_PAGE = 0.6
 """Share of the page in parts to be read from which it is read as a whole."""
 
 
+MAX_SHORT_NUMBER = 65_000
+"""Pieces of ink beyond which their numbers take 32 bits."""
+
+
 class PictureRegion(NamedTuple):
     """A part of a picture, in fractions of it."""
 
@@ -178,7 +182,7 @@ def _find_text_parts(
     words: list[tuple[Part, float]] = []
     for kernel, is_upright in ((np.ones((1, GAP), np.uint8), False), (np.ones((GAP, 1), np.uint8), True)):
         joined = cv2.dilate(used, kernel)
-        stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
+        stats = _find_pieces(joined)[1][1:]
         found = _like_words(stats, shortest, is_upright=is_upright) + np.array((left, top) * 2)
         strokes = _count_strokes(found * scale + np.array(origin * 2), ink, is_upright=is_upright)
         words += zip(found[strokes > 0].tolist(), strokes[strokes > 0].tolist(), strict=True)
@@ -190,7 +194,7 @@ def _find_text_parts(
     for (left, top, right, bottom), _ in words:
         margin = max(6, min(right - left, bottom - top))
         canvas[max(0, top - margin) : bottom + margin, max(0, left - margin) : right + margin] = 1
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(canvas, connectivity=8)
+    labels, stats = _find_pieces(canvas)
     totals = np.zeros(len(stats))
     for (left, top, right, bottom), count in words:
         totals[labels[(top + bottom) // 2, (left + right) // 2]] += count
@@ -212,6 +216,18 @@ def _find_used_part(letters: Pixels) -> Part:
     columns, rows = (np.flatnonzero(letters.any(axis=axis)) for axis in (0, 1))
     left, top = (max(0, int(used[0]) - GAP) for used in (columns, rows))
     return left, top, int(columns[-1]) + GAP + 1, int(rows[-1]) + GAP + 1
+
+
+def _find_pieces(pixels: Pixels) -> tuple[NDArray[np.integer], NDArray[np.int32]]:
+    """Return the number of the connected piece of each pixel, 0 for none, and statistics of each piece.
+
+    Numbers of 16 bits take half the time. There are no more pieces than begins of ink in the rows.
+    """
+    cv2 = load_opencv()
+    begins = np.count_nonzero(pixels[:, 1:] > pixels[:, :-1]) + np.count_nonzero(pixels[:, 0])
+    kind = cv2.CV_16U if begins < MAX_SHORT_NUMBER else cv2.CV_32S
+    found = cv2.connectedComponentsWithStatsWithAlgorithm(pixels, 8, kind, cv2.CCL_SPAGHETTI)
+    return found[1], found[2]
 
 
 def _count_pieces(letters: Pixels, word: Part) -> int:
@@ -238,9 +254,8 @@ def _keep_letters(residue: Pixels, part: Part, shortest: int) -> Pixels | None:
 
     Pieces of ink that reach beyond the part are left out: they may be of any size. None if nothing is left.
     """
-    cv2 = load_opencv()
     left, top, right, bottom = part
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(residue[top:bottom, left:right], connectivity=8)
+    labels, stats = _find_pieces(residue[top:bottom, left:right])
     width, height, area = stats[:, 2], stats[:, 3], stats[:, 4]
     longest = LETTER_SIDES[1]
     shorter, longer = np.minimum(width, height), np.maximum(width, height)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.pdf_text.raised_words import MAX_LENGTH
@@ -33,9 +34,11 @@ def leave_out_doubles(layer: Layer, words: list[LayerWord]) -> list[LayerWord]:
 
 def _may_have_doubles(words: Sequence[LayerWord]) -> bool:
     """Return whether a word stands in the same square as another one, in one of two grids."""
+    counts = Counter([word.text for word in words])
+    repeated = [(word.text, *word.sides[:2]) for word in words if counts[word.text] > 1]
     return any(
-        len({(word.text, (word.sides[0] + shift) // CELL, (word.sides[1] + shift) // CELL) for word in words})
-        < len(words)
+        len({(text, (left + shift) // CELL, (bottom + shift) // CELL) for text, left, bottom in repeated})
+        < len(repeated)
         for shift in (0, CELL / 2)
     )
 
