@@ -175,3 +175,8 @@ def test_letters_of_level_strokes_are_seen_as_their_neighbours_are(is_drawn: boo
 def test_short_words_of_two_points_are_seen(tmp_path: Path) -> None:
     words = "roi lrdl trc idri lsd iris lot cro"
     assert page(tmp_path, SEEN + text_at(72, 600, words, 2)).text == f"Minutes of the council\n{words}"
+
+
+def test_places_of_words_are_whole_numbers_where_others_are_hidden(tmp_path: Path) -> None:
+    item = page(tmp_path, text_at(72, 700, "A mast") + WHITE + text_at(72, 600, "of oak"))
+    assert repr([(word.start, word.end) for word in item.words]) == "[(0, 1), (2, 6)]"

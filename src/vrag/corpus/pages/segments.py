@@ -62,7 +62,7 @@ def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
             last = letter if kept[position] or letter == "\n" else last
         else:
             last = letter
-    places = [0, *accumulate(kept)]
+    places = [0, *accumulate(map(int, kept))]
     text = "".join(letter for letter, stays in zip(page.text, kept, strict=False) if stays)
     length = len(text.rstrip())
     words = [
