@@ -49,6 +49,9 @@ def page(tmp_path: Path, content: str, entries: str = "/MediaBox [0 0 612 792]")
             text_at(72, 600, "The buyer is Kestrel") + bar(60, 590, 300, 40, "0.9 0.9 0.2"),
             id="under a colour",
         ),
+        pytest.param(
+            text_at(72, 600, "The buyer is Kestrel", 2) + bar(72, 599.5, 17, 2), id="two points under a bar"
+        ),
         pytest.param(bar(60, 590, 300, 40) + text_at(72, 600, "The buyer is Kestrel"), id="black on black"),
         pytest.param("3 Tr\n" + text_at(72, 600, "The buyer is Kestrel"), id="invisible letters on nothing"),
         pytest.param(
@@ -77,6 +80,7 @@ def test_words_that_nobody_sees_are_kept_apart(tmp_path: Path, hidden: str) -> N
             id="green on red of about the same grey",
         ),
         pytest.param(text_at(72, 600, "Fee: 7 EUR - a day", 4), id="small"),
+        pytest.param(text_at(72, 600, "Fee: 7 EUR - a day", 2), id="two points"),
         pytest.param(text_at(20, 500, "Fee: 7 EUR - a day", 70), id="large"),
         pytest.param("1 Tr 0.2 w\n" + text_at(72, 600, "Fee: 7 EUR - a day"), id="outlines"),
         pytest.param(text_at(72, 600, "Fee: 7 EUR - a day") + bar(72, 597, 228, 1), id="underlined"),
@@ -166,3 +170,13 @@ def test_letters_of_level_strokes_are_seen_as_their_neighbours_are(is_drawn: boo
     )
     seen = InkMap(np.asarray(picture)).find_seen(PlacedText("Table 二", words))
     assert seen.tolist() == [is_drawn, is_drawn]
+
+
+def test_short_words_of_two_points_are_seen(tmp_path: Path) -> None:
+    words = "roi lrdl trc idri lsd iris lot cro"
+    assert page(tmp_path, SEEN + text_at(72, 600, words, 2)).text == f"Minutes of the council\n{words}"
+
+
+def test_places_of_words_are_whole_numbers_where_others_are_hidden(tmp_path: Path) -> None:
+    item = page(tmp_path, text_at(72, 700, "A mast") + WHITE + text_at(72, 600, "of oak"))
+    assert repr([(word.start, word.end) for word in item.words]) == "[(0, 1), (2, 6)]"

@@ -84,7 +84,7 @@ class PageFrame(NamedTuple):
             case 3:
                 return Box.unit(y1, 1 - x2, y2, 1 - x1)
             case _:
-                return Box.unit(x1, y1, x2, y2)
+                return Box(x1, y1, x2, y2, Space.UNIT)
 
     def from_unit(self, box: Box) -> tuple[float, float, float, float]:
         """Convert fractions of the rendered image to left, bottom, right, top: the inverse of `to_unit`."""
@@ -313,7 +313,7 @@ class PdfiumPage:
         """Width and height as shown, in points of 1/72 inch."""
         return self._page.get_size()
 
-    @property
+    @cached_property
     def frame(self) -> PageFrame:
         """The visible part."""
         from pypdfium2 import raw

@@ -18,6 +18,7 @@ SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
+INFINITE = math.inf
 MAX_FONT_NAME = 128
 """Bytes of the longest name of a font, with the zero that ends it."""
 Sides = tuple[float, float, float, float]
@@ -72,6 +73,7 @@ class Layer:
         self._count_rects = raw.FPDFText_CountRects
         self._get_rect = raw.FPDFText_GetRect
         self._get_angle = raw.FPDFText_GetCharAngle
+        self._get_ink, self._get_font = raw.FPDFText_GetCharBox, raw.FPDFText_GetFontInfo
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
         self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
@@ -99,20 +101,15 @@ class Layer:
         found: list[Sides] = []
         for index in range(self._count_rects(self._text, start, end - start)):
             if self._get_rect(self._text, index, *self._pointers):
-                sides = left.value, bottom.value, right.value, top.value
-                if (
-                    -math.inf < sides[0] <= sides[2] < math.inf
-                    and -math.inf < sides[1] <= sides[3] < math.inf
-                ):
+                sides = x1, y1, x2, y2 = left.value, bottom.value, right.value, top.value
+                if -INFINITE < x1 <= x2 < INFINITE and -INFINITE < y1 <= y2 < INFINITE:
                     found.append(sides)
         return found
 
     def font_name(self, index: int) -> str:
         """Return the name of the font of a character; "" if it has none."""
-        from pypdfium2 import raw
-
         name = self._font_name
-        size = raw.FPDFText_GetFontInfo(self._text, index, name, MAX_FONT_NAME, self._font_flags)
+        size = self._get_font(self._text, index, name, MAX_FONT_NAME, self._font_flags)
         return name.value.decode("utf-8", "replace") if 0 < size <= MAX_FONT_NAME else ""
 
     def find_font(self, x: float, y: float, reach: float) -> int:
@@ -143,10 +140,8 @@ class Layer:
 
     def ink(self, index: int) -> Sides:
         """Return the rectangle around what is drawn of a character."""
-        from pypdfium2 import raw
-
         left, top, right, bottom = self._sides
-        raw.FPDFText_GetCharBox(self._text, index, left, right, bottom, top)
+        self._get_ink(self._text, index, left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
 
     def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:

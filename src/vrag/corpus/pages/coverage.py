@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MIN_CONTRAST = 32
 """Levels of grey among neighbours from which a pixel is ink or its edge."""
 CELL, MIN_CELLS = 8, 2
-"""Side of a cell in pixels of the map, and cells with as many strokes as letters have, below which nothing is
-looked for."""
+"""Side of a cell in pixels of the map (a 64-bit number has as many bytes), and cells with as many strokes as
+letters have, below which nothing is looked for."""
 AROUND = 6
 """Cells around the outermost of these in which letters are looked for too."""
 MIN_DENSITY = 0.22
@@ -53,6 +53,10 @@ PLAIN_LEVELS, MIN_PLAIN = 6, 0.4
 """Levels of grey around the most frequent one, and the share of pixels in them that makes a plain ground."""
 WHOLE_PAGE = 0.6
 """Share of the page in parts to be read from which it is read as a whole."""
+
+
+MAX_SHORT_NUMBER = 65_000
+"""Pieces of ink beyond which their numbers take 32 bits."""
 
 
 class PictureRegion(NamedTuple):
@@ -114,8 +118,12 @@ def _find_dense_part(strokes: Pixels) -> Part | None:
     """
     height, width = strokes.shape
     down, across = height // CELL, width // CELL
+    if not (down and across):
+        return None
     cells = strokes[: down * CELL, : across * CELL].reshape(down, CELL, across * CELL)
-    counts = cells.sum(axis=1, dtype=np.uint8).reshape(down, across, CELL).sum(axis=2, dtype=np.uint8)
+    sums = cells.sum(axis=1, dtype=np.uint8).view(np.uint64)
+    # The product has the sum of the eight bytes of a number in its highest one.
+    counts = (sums * np.uint64(0x0101010101010101)) >> np.uint64(56)
     rows, columns = np.nonzero(counts >= MIN_DENSITY * CELL * CELL)
     if len(rows) < MIN_CELLS:
         return None
@@ -168,12 +176,14 @@ def _find_text_parts(
         origin: Left and top of `letters` in the map.
     """
     cv2 = load_opencv()
+    left, top, right, bottom = _find_used_part(letters)
+    used = letters[top:bottom, left:right]
     # Gaps between letters are closed sideways, and upwards for lines that run up or down.
     words: list[tuple[Part, float]] = []
     for kernel, is_upright in ((np.ones((1, GAP), np.uint8), False), (np.ones((GAP, 1), np.uint8), True)):
-        joined = cv2.dilate(letters, kernel)
-        stats = cv2.connectedComponentsWithStats(joined, connectivity=8)[2][1:]
-        found = _like_words(stats, shortest, is_upright=is_upright)
+        joined = cv2.dilate(used, kernel)
+        stats = _find_pieces(joined)[1][1:]
+        found = _like_words(stats, shortest, is_upright=is_upright) + np.array((left, top) * 2)
         strokes = _count_strokes(found * scale + np.array(origin * 2), ink, is_upright=is_upright)
         words += zip(found[strokes > 0].tolist(), strokes[strokes > 0].tolist(), strict=True)
     if scale > 1:
@@ -184,7 +194,7 @@ def _find_text_parts(
     for (left, top, right, bottom), _ in words:
         margin = max(6, min(right - left, bottom - top))
         canvas[max(0, top - margin) : bottom + margin, max(0, left - margin) : right + margin] = 1
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(canvas, connectivity=8)
+    labels, stats = _find_pieces(canvas)
     totals = np.zeros(len(stats))
     for (left, top, right, bottom), count in words:
         totals[labels[(top + bottom) // 2, (left + right) // 2]] += count
@@ -199,6 +209,25 @@ def _find_text_parts(
         (x + scale * left, y + scale * top, x + scale * right, y + scale * bottom)
         for left, top, right, bottom in grown
     ]
+
+
+def _find_used_part(letters: Pixels) -> Part:
+    """Return the part of a map with letters, and as much around them as they are widened."""
+    columns, rows = (np.flatnonzero(letters.any(axis=axis)) for axis in (0, 1))
+    left, top = (max(0, int(used[0]) - GAP) for used in (columns, rows))
+    return left, top, int(columns[-1]) + GAP + 1, int(rows[-1]) + GAP + 1
+
+
+def _find_pieces(pixels: Pixels) -> tuple[NDArray[np.integer], NDArray[np.int32]]:
+    """Return the number of the connected piece of each pixel, 0 for none, and statistics of each piece.
+
+    Numbers of 16 bits take half the time. There are no more pieces than begins of ink in the rows.
+    """
+    cv2 = load_opencv()
+    begins = np.count_nonzero(pixels[:, 1:] > pixels[:, :-1]) + np.count_nonzero(pixels[:, 0])
+    kind = cv2.CV_16U if begins < MAX_SHORT_NUMBER else cv2.CV_32S
+    found = cv2.connectedComponentsWithStatsWithAlgorithm(pixels, 8, kind, cv2.CCL_SPAGHETTI)
+    return found[1], found[2]
 
 
 def _count_pieces(letters: Pixels, word: Part) -> int:
@@ -225,9 +254,8 @@ def _keep_letters(residue: Pixels, part: Part, shortest: int) -> Pixels | None:
 
     Pieces of ink that reach beyond the part are left out: they may be of any size. None if nothing is left.
     """
-    cv2 = load_opencv()
     left, top, right, bottom = part
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(residue[top:bottom, left:right], connectivity=8)
+    labels, stats = _find_pieces(residue[top:bottom, left:right])
     width, height, area = stats[:, 2], stats[:, 3], stats[:, 4]
     longest = LETTER_SIDES[1]
     shorter, longer = np.minimum(width, height), np.maximum(width, height)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
 
     from numpy.typing import NDArray
@@ -34,6 +35,10 @@ reports, one in a thousand has fewer than 0.85; words that nobody sees have none
 MIN_FAINT_STEP = 5
 """The same as `MIN_STEP` in the full picture, in any of its colours."""
 MIN_FAINT_STROKES = 0.2
+MIN_EDGE, MAX_EDGE = 2, 3
+"""Pixels at both ends of a word in which the edge of a bar may lie, at most as many as a letter is wide."""
+MIN_LETTER_WIDTH = 4
+"""Pixels of a letter on average, below which what lies between these edges is a small part of a word."""
 LEVEL_LETTERS = frozenset("一二三亖ーｰㅡᅳـ")
 """Letters of level strokes alone."""
 MIN_SIDE = 0.75
@@ -72,15 +77,11 @@ class InkMap:
         letters = np.array([word.end - word.start for word in words])
         turned = _find_turned(layer)
         seen = self._count_strokes(boxes, letters, turned) >= MIN_STROKES
-        marks: list[int] = []
-        for index in np.flatnonzero(~seen).tolist():
-            word = words[index]
-            if count := _count_upright(
-                layer.text[word.start : word.end]
-            ):  # without dots that lead to a number
-                seen[index] = self._is_faint(boxes[index], count, is_turned=bool(turned[index]))
-            else:
-                marks.append(index)
+        doubtful = np.flatnonzero(~seen)
+        counts = np.array([_count_upright(layer.text[words[at].start : words[at].end]) for at in doubtful])
+        # Punctuation does not count: dots lead to a number.
+        faint, marks = doubtful[counts > 0], doubtful[counts == 0].tolist()
+        seen[faint] = self._find_faint(boxes[faint], counts[counts > 0], turned[faint])
         for index in marks:
             around = [neighbour for neighbour in (index - 1, index + 1) if 0 <= neighbour < len(words)]
             seen[index] = not around or bool(seen[around].any())
@@ -114,37 +115,50 @@ class InkMap:
             strokes[turned] = (_sum_inside(self._down, bounds) / (width * letters))[turned]
         return strokes
 
-    def _is_faint(self, box: NDArray[np.float64], letters: int, *, is_turned: bool) -> bool:
-        """Return whether a word has strokes in the full picture, however faint their colour."""
+    def _find_faint(
+        self, boxes: NDArray[np.float64], letters: NDArray[np.int64], is_turned: NDArray[np.bool_]
+    ) -> list[bool]:
+        """Return for each word whether it has strokes in the full picture, however faint their colour."""
         size = (self.pixels.shape[1], self.pixels.shape[0])
-        sides = (box[2:] - box[:2]) * size
-        if sides.min() < MIN_SIDE:
-            return False
-        axis = 0 if is_turned or (sides[1] > 1.5 * sides[0] and letters > 1) else 1
-        bounds = to_bounds(_middle(box[np.newaxis], np.array([axis == 0])), size)
-        bounds[:, 1 - axis] -= 1
-        bounds[:, 3 - axis] += 1
+        sides = (boxes[:, 2:] - boxes[:, :2]) * size
+        turned = is_turned | ((sides[:, 1] > 1.5 * sides[:, 0]) & (letters > 1))
+        bounds = to_bounds(_middle(boxes, turned), size)
+        bounds[:, :2] -= np.stack((~turned, turned), axis=1)
+        bounds[:, 2:] += np.stack((~turned, turned), axis=1)
         _fit(bounds, size)
-        left, top, right, bottom = bounds[0]
-        part = self.pixels[top:bottom, left:right].astype(np.int16)
-        before, after = (part[:, :-1], part[:, 1:]) if axis else (part[:-1], part[1:])
-        difference = np.abs(after - before)
+        is_drawn = sides.min(axis=1, initial=np.inf) >= MIN_SIDE
+        each = zip(bounds.tolist(), letters.tolist(), turned.tolist(), is_drawn.tolist(), strict=True)
+        return [is_large and self._has_strokes(*word) for *word, is_large in each]
+
+    def _has_strokes(self, bounds: Sequence[int], letters: int, is_turned: bool) -> bool:
+        """Return whether a part of the full picture has as many strokes, however faint, as its letters."""
+        left, top, right, bottom = bounds
+        part = self.pixels[top:bottom, left:right]
+        if is_turned:
+            part = part.swapaxes(0, 1)
+        before, after = part[:, :-1], part[:, 1:]
+        difference = np.maximum(before, after) - np.minimum(before, after)
         if difference.ndim == 3:
             difference = difference[:, :, :3].max(axis=2)
+        width = difference.shape[1]
         if letters > 2:
-            difference = difference[:, 3:-3] if axis else difference[3:-3]
-        return bool(
-            np.count_nonzero(difference >= MIN_FAINT_STEP)
-            >= MIN_FAINT_STROKES * letters * part.shape[1 - axis]
-        )
+            edge = min(MAX_EDGE, max(MIN_EDGE, width // letters))
+            difference = difference[:, edge:-edge]
+        strokes = np.count_nonzero(difference >= MIN_FAINT_STEP)
+        # Of letters of a point or two, the edges are most.
+        share = difference.shape[1] / width if width < MIN_LETTER_WIDTH * letters else 1.0
+        return bool(strokes and strokes >= MIN_FAINT_STROKES * share * letters * len(part))
 
 
 def _find_turned(layer: PlacedText) -> NDArray[np.bool_]:
     """Return for each word whether its line runs up or down."""
     parts = [(part.start, part.end) for part in layer.turned if part.angle % 180]
-    return np.array(
-        [any(start <= word.start < end for start, end in parts) for word in layer.words], np.bool_
-    )
+    if not parts:
+        return np.zeros(len(layer.words), np.bool_)
+    begins, ends = np.array(parts).T
+    starts = np.array([word.start for word in layer.words])
+    part = np.searchsorted(begins, starts, "right") - 1
+    return (part >= 0) & (starts < ends[part])
 
 
 def _count_upright(word: str) -> int:

@@ -6,6 +6,8 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from vrag.types import TurnedText, Word
 
 
+_SIDES = attrgetter("box.x1", "box.y1", "box.x2", "box.y2")
 SLANTED_SIDE = 0.04
 """Shorter side of the box of a slanted word, as a fraction of the page: smaller ones cover no other words."""
 SLANTED_ASPECT = 0.4
@@ -49,8 +52,8 @@ class PlacedText:
 
 def unit_boxes(words: Sequence[Word]) -> NDArray[np.float64]:
     """Return the boxes of words, a row for each: left, top, right, bottom as fractions of the picture."""
-    boxes = [word.box for word in words]
-    return np.array([(box.x1, box.y1, box.x2, box.y2) for box in boxes], np.float64).reshape(-1, 4)
+    sides = chain.from_iterable(map(_SIDES, words))
+    return np.fromiter(sides, np.float64, 4 * len(words)).reshape(-1, 4)
 
 
 def find_slanted(page: PlacedText, size: tuple[int, int]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,9 +48,10 @@ def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
     """Remove words from the text of a page, and the spaces that are left over."""
     if is_kept.all():
         return page
-    kept = np.ones(len(page.text) + 1, np.bool_)
-    for word, stays in zip(page.words, is_kept, strict=True):
-        kept[word.start : word.end] &= stays
+    kept = [True] * (len(page.text) + 1)
+    for index in np.flatnonzero(~is_kept).tolist():
+        word = page.words[index]
+        kept[word.start : word.end] = [False] * (word.end - word.start)
     last = "\n"
     for position, letter in enumerate(page.text):
         if not kept[position]:
@@ -60,23 +62,21 @@ def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
             last = letter if kept[position] or letter == "\n" else last
         else:
             last = letter
-    places = np.concatenate(([0], np.cumsum(kept)))
+    places = [0, *accumulate(map(int, kept))]
     text = "".join(letter for letter, stays in zip(page.text, kept, strict=False) if stays)
     length = len(text.rstrip())
     words = [
-        Word(int(places[word.start]), int(places[word.end]), word.box)
-        for word, stays in zip(page.words, is_kept, strict=True)
+        Word(places[word.start], places[word.end], word.box)
+        for word, stays in zip(page.words, is_kept.tolist(), strict=True)
         if stays and places[word.start] < places[word.end]
     ]
     turned = _moved(page.turned, places, length)
     return PlacedText(text[:length], tuple(words), turned)
 
 
-def _moved(turned: Sequence[TurnedText], places: NDArray[np.int64], length: int) -> tuple[TurnedText, ...]:
+def _moved(turned: Sequence[TurnedText], places: Sequence[int], length: int) -> tuple[TurnedText, ...]:
     """Return the turned parts of a text of which letters were removed."""
-    moved = (
-        TurnedText(int(places[part.start]), min(length, int(places[part.end])), part.angle) for part in turned
-    )
+    moved = (TurnedText(places[part.start], min(length, places[part.end]), part.angle) for part in turned)
     return tuple(part for part in moved if part.start < part.end)
 
 

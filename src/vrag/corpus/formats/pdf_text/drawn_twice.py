@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.pdf_text.raised_words import MAX_LENGTH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vrag.corpus.formats.pdf_text.raised_words import LayerWord
     from vrag.corpus.formats.pdfium_text import Layer, Sides
@@ -33,9 +34,11 @@ def leave_out_doubles(layer: Layer, words: list[LayerWord]) -> list[LayerWord]:
 
 def _may_have_doubles(words: Sequence[LayerWord]) -> bool:
     """Return whether a word stands in the same square as another one, in one of two grids."""
+    counts = Counter([word.text for word in words])
+    repeated = [(word.text, *word.sides[:2]) for word in words if counts[word.text] > 1]
     return any(
-        len({(word.text, (word.sides[0] + shift) // CELL, (word.sides[1] + shift) // CELL) for word in words})
-        < len(words)
+        len({(text, (left + shift) // CELL, (bottom + shift) // CELL) for text, left, bottom in repeated})
+        < len(repeated)
         for shift in (0, CELL / 2)
     )
 
@@ -48,20 +51,24 @@ def _without_doubles(words: Sequence[LayerWord]) -> list[LayerWord]:
         places = seen.get(word.text)
         if places is None:
             places = seen[word.text] = {}
-        elif any(
-            _is_double(places.get((column + across, row + down)), word.sides)
-            for across in (-1, 0, 1)
-            for down in (-1, 0, 1)
-        ):
+        elif _has_double(places, column, row, word.sides):
             continue
         places[column, row] = word.sides
         kept.append(word)
     return kept
 
 
-def _is_double(first: Sides | None, second: Sides) -> bool:
-    if first is None:
-        return False
+def _has_double(places: Mapping[tuple[int, int], Sides], column: int, row: int, sides: Sides) -> bool:
+    """Return whether a word stands upon one in its square or in one beside it."""
+    for across in (column - 1, column, column + 1):
+        for down in (row - 1, row, row + 1):
+            other = places.get((across, down))
+            if other is not None and _is_double(other, sides):
+                return True
+    return False
+
+
+def _is_double(first: Sides, second: Sides) -> bool:
     reach = min(CELL, MAX_SHIFT * (first[3] - first[1]))
     return all(abs(a - b) <= reach for a, b in zip(first, second, strict=True))
 

@@ -90,7 +90,8 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
         rects = layer.rects(start, end)
         if not rects:
             continue
-        sides = rects[0] if len(rects) == 1 else around_sides(rects)
+        is_whole = len(rects) == 1
+        sides = rects[0] if is_whole else around_sides(rects)
         box = frame.to_unit(*sides)
         if not (0 <= box.x1 + box.x2 < 2 and 0 <= box.y1 + box.y2 < 2):
             continue
@@ -103,7 +104,9 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
         if not text.isascii() and ARABIC.match(text):
             word.text = order_letters(layer, start, text)
             word.glue = "" if LEADING_SIGN.match(text) else glue
-        if len(rects) > 1 and turn is not None and layer.turn(end - 1) not in {turn, None}:
+        if is_whole and text.isalpha():
+            yield word
+        elif not is_whole and turn is not None and layer.turn(end - 1) not in {turn, None}:
             yield from _split_at_turn(layer, word, frame)
         elif turn is not None and may_have_raised(layer, word, rects):
             following = characters[end : end + 3].lstrip("\r\n")[:1]
@@ -228,6 +231,13 @@ def find_glue(characters: str, before: LayerWord, word: LayerWord) -> str:
     if word.glue is not None:
         return word.glue
     gap = characters[before.end : word.start]
+    if gap == " ":
+        return gap
+    return _read_gap(characters, before, word, gap)
+
+
+def _read_gap(characters: str, before: LayerWord, word: LayerWord, gap: str) -> str:
+    """Return the text between two words with these characters between them in the layer."""
     if not HYPHENS.isdisjoint(gap):
         return _find_hyphen(characters, before, word)
     if "\n" in gap or "\r" in gap:

@@ -243,12 +243,16 @@ def _scan_objects(page: PdfiumPage) -> tuple[bool, list[Any]]:
     from pypdfium2 import raw
 
     pictures, has_text = list[Any](), False
+    text_kind, picture_kind = raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_IMAGE
+    count_marks, get_tag = raw.FPDFPageObj_CountMarks, raw.FPDFPageObj_GetMarkedContentID
     for kind, entry in page.objects:
-        if kind == raw.FPDF_PAGEOBJ_TEXT:
+        if kind == text_kind:
             has_text = True
-            if _layer_name(entry):
+            count = count_marks(entry)
+            is_tag = count == 1 and get_tag(entry) >= 0  # the mark of a tagged file
+            if count and not is_tag and _layer_name(entry):
                 return True, pictures
-        elif kind == raw.FPDF_PAGEOBJ_IMAGE and has_text:
+        elif kind == picture_kind and has_text:
             pictures.append(entry)
     return False, pictures
 

@@ -49,20 +49,24 @@ MIN_COVERED = 0.7
 """Part of a word that an annotation covers that strikes it out."""
 JOINED = 1.0
 """Points between two rules of one line that are one."""
+MAX_PAIRS = 100_000
+"""Pairs of a rule and a word that are compared at once."""
 MIN_WHITE = 250
 """Level of each colour from which a rule counts as white."""
 
 
 class _Letters(NamedTuple):
-    """The letters and figures of a page."""
+    """Letters and figures of a page, from top to bottom."""
 
     boxes: Boxes
     """Around their ink."""
+    tallest: float
+    """Height of the tallest one of the page."""
 
-    @property
-    def middle(self) -> NDArray[np.float64]:
-        """The middle between left and right of each."""
-        return (self.boxes[:, 0] + self.boxes[:, 2]) / 2
+    def between(self, top: float, bottom: float) -> slice:
+        """Return the range of the letters with a part between two heights, and some others near them."""
+        first, last = np.searchsorted(self.boxes[:, 1], (top - self.tallest, bottom))
+        return slice(int(first), int(last) + 1)
 
 
 def find_struck(page: PdfiumPage, text: PlacedText) -> NDArray[np.bool_]:
@@ -99,13 +103,14 @@ def _find_crossed_words(
     words = _turn_back(words, angle, size)
     is_level = angle % 180 == 0
     rules = _turn_back(_list_rules(page, is_level=is_level) * size, angle, size)
-    crossing = [rule for rule in _join_rules(rules) if _may_cross(rule, words)]
-    if not crossing:
+    rules = _join_rules(rules)
+    rules = rules[_may_cross(rules, words)]
+    if not len(rules):
         return struck
     letters = _list_letters(page, size, angle)
-    for rule in crossing:
+    for rule in rules:
         crossed = _find_crossed(rule, letters)
-        if crossed.any():
+        if crossed is not None:
             struck |= _find_whole_words(words, letters, crossed)
     return struck
 
@@ -128,7 +133,8 @@ def _turn_back(boxes: Boxes, angle: int, size: NDArray[np.float64]) -> Boxes:
 
 def _list_rules(page: PdfiumPage, *, is_level: bool) -> Boxes:
     """Return the thin level or upright paths of a page that have a colour, in fractions of the page."""
-    rules = [page.frame.to_unit(*sides).as_tuple() for sides in _list_thin_paths(page, is_level=is_level)]
+    frame = page.frame
+    rules = [frame.to_unit(*sides).as_tuple() for sides in _list_thin_paths(page, is_level=is_level)]
     return np.array(rules if len(rules) <= MAX_RULES else []).reshape(-1, 4)
 
 
@@ -136,85 +142,110 @@ def _list_thin_paths(page: PdfiumPage, *, is_level: bool) -> Iterator[tuple[floa
     """Yield left, bottom, right, top, in PDF coordinates, of the thin paths of a page."""
     from pypdfium2 import raw
 
-    sides = tuple(ctypes.c_float() for _ in range(4))
-    pointers = tuple(map(ctypes.byref, sides))
-    thin, long = (1, 0) if is_level == (page.frame.turn % 2 == 0) else (0, 1)
+    get_bounds, path_kind = raw.FPDFPageObj_GetBounds, raw.FPDF_PAGEOBJ_PATH
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    pointers = tuple(map(ctypes.byref, (left, bottom, right, top)))
+    is_turned = is_level == (page.frame.turn % 2 == 1)
+    colour = _PathColour()
     for kind, entry in page.objects if len(page.objects) < MAX_OBJECTS else ():
-        if kind != raw.FPDF_PAGEOBJ_PATH:
+        if kind != path_kind:
             continue
-        raw.FPDFPageObj_GetBounds(entry, *pointers)
-        lengths = sides[2].value - sides[0].value, sides[3].value - sides[1].value
-        if lengths[thin] <= MAX_POINTS and lengths[long] > lengths[thin] and _has_colour(entry):
-            yield sides[0].value, sides[1].value, sides[2].value, sides[3].value
+        get_bounds(entry, *pointers)
+        length, thickness = right.value - left.value, top.value - bottom.value
+        if is_turned:
+            length, thickness = thickness, length
+        if thickness <= MAX_POINTS and length > thickness and colour.is_seen(entry):
+            yield left.value, bottom.value, right.value, top.value
 
 
-def _has_colour(entry: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
-    """Return whether a path is filled or stroked in a colour that is not white."""
-    from pypdfium2 import raw
+class _PathColour:
+    """The colours of paths."""
 
-    filling, stroke = ctypes.c_int(), ctypes.c_int()
-    raw.FPDFPath_GetDrawMode(entry, filling, stroke)
-    levels = tuple(ctypes.c_uint() for _ in range(4))
-    for is_used, get_colour in (
-        (filling.value, raw.FPDFPageObj_GetFillColor),
-        (stroke.value, raw.FPDFPageObj_GetStrokeColor),
-    ):
-        if is_used and get_colour(entry, *map(ctypes.byref, levels)):
-            *colours, alpha = (level.value for level in levels)
-            if alpha and min(colours) < MIN_WHITE:
-                return True
-    return False
+    def __init__(self) -> None:
+        from pypdfium2 import raw
+
+        self._get_mode = raw.FPDFPath_GetDrawMode
+        self._filling, self._stroke = ctypes.c_int(), ctypes.c_int()
+        self._uses = (
+            (self._filling, raw.FPDFPageObj_GetFillColor),
+            (self._stroke, raw.FPDFPageObj_GetStrokeColor),
+        )
+        self._levels = tuple(ctypes.c_uint() for _ in range(4))
+        self._pointers = tuple(map(ctypes.byref, self._levels))
+
+    def is_seen(self, entry: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+        """Return whether a path is filled or stroked in a colour that is not white."""
+        self._get_mode(entry, self._filling, self._stroke)
+        for use, get_colour in self._uses:
+            if use.value and get_colour(entry, *self._pointers):
+                red, green, blue, alpha = (level.value for level in self._levels)
+                if alpha and min(red, green, blue) < MIN_WHITE:
+                    return True
+        return False
 
 
-def _join_rules(rules: Boxes) -> list[NDArray[np.float64]]:
+def _join_rules(rules: Boxes) -> Boxes:
     """Return the rules with the pieces of one line joined: a word may have one for each letter."""
-    joined: list[NDArray[np.float64]] = []
-    for rule in rules[np.lexsort((rules[:, 0], np.round(rules[:, 1] + rules[:, 3])))]:
+    joined: list[list[float]] = []
+    for rule in rules[np.lexsort((rules[:, 0], np.round(rules[:, 1] + rules[:, 3])))].tolist():
         last = joined[-1] if joined else None
         is_same = last is not None and abs(last[1] - rule[1]) < JOINED / 2 and rule[0] - last[2] < JOINED
         if last is not None and is_same:
             last[2] = max(last[2], rule[2])
         else:
-            joined.append(rule.copy())
-    return joined
+            joined.append(rule)
+    return np.array(joined).reshape(-1, 4)
 
 
-def _may_cross(rule: NDArray[np.float64], words: Boxes) -> bool:
-    """Return whether a rule runs along the middle of some word."""
-    shared = np.minimum(words[:, 2], rule[2]) - np.maximum(words[:, 0], rule[0])
-    is_along = shared >= MIN_WORD_SHARE * (words[:, 2] - words[:, 0])
-    return bool((is_along & _is_in_middle(rule, words)).any())
+def _may_cross(rules: Boxes, words: Boxes) -> NDArray[np.bool_]:
+    """Return for each rule whether it runs along the middle of some word."""
+    found = np.zeros(len(rules), np.bool_)
+    step = max(1, MAX_PAIRS // len(words))
+    widths = MIN_WORD_SHARE * (words[:, 2] - words[:, 0])
+    for start in range(0, len(rules), step):
+        part = rules[start : start + step, :, np.newaxis]
+        shared = np.minimum(words[:, 2], part[:, 2]) - np.maximum(words[:, 0], part[:, 0])
+        found[start : start + step] = ((shared >= widths) & _is_in_middle(part, words)).any(axis=1)
+    return found
 
 
-def _is_in_middle(rule: NDArray[np.float64], boxes: Boxes) -> NDArray[np.bool_]:
-    """Return for each box whether the height of a rule is in its middle."""
+def _is_in_middle(rules: NDArray[np.float64], boxes: Boxes) -> NDArray[np.bool_]:
+    """Return for each box whether the height of a rule is in its middle; of several rules, a row for each."""
     height = np.maximum(boxes[:, 3] - boxes[:, 1], 1e-9)
-    place = ((rule[1] + rule[3]) / 2 - boxes[:, 1]) / height
+    level = (rules[:, 1] + rules[:, 3]) / 2
+    place = (level - boxes[:, 1]) / height
     return (place >= MIDDLE[0]) & (place <= MIDDLE[1])
 
 
 def _list_letters(page: PdfiumPage, size: NDArray[np.float64], angle: int) -> _Letters:
     """Return the letters that are turned clockwise by an angle as if the page were turned back."""
-    turn = (angle // 90 - page.frame.turn) % 4
+    frame = page.frame
+    turn = (angle // 90 - frame.turn) % 4
     with page.layer() as layer:
-        boxes = [
-            page.frame.to_unit(*layer.ink(index)).as_tuple()
-            for index, character in enumerate(layer.characters())
+        characters = layer.characters()
+        places = [
+            frame.to_unit(*layer.ink(index)).as_tuple()
+            for index, character in enumerate(characters)
             if character.isalnum() and layer.turn(index) == turn
         ]
-    return _Letters(_turn_back(np.array(boxes).reshape(-1, 4) * size, angle, size))
+    boxes = _turn_back(np.array(places).reshape(-1, 4) * size, angle, size)
+    boxes = boxes[np.argsort(boxes[:, 1], kind="stable")]
+    return _Letters(boxes, float((boxes[:, 3] - boxes[:, 1]).max(initial=0.0)))
 
 
-def _find_crossed(rule: NDArray[np.float64], letters: _Letters) -> NDArray[np.bool_]:
-    """Return for each letter whether a rule strikes it out; none if it is no rule that strikes words out."""
-    none = np.zeros(len(letters.boxes), np.bool_)
-    is_along = (letters.middle > rule[0]) & (letters.middle < rule[2])
-    crossed = is_along & _is_in_middle(rule, letters.boxes)
+def _find_crossed(rule: NDArray[np.float64], letters: _Letters) -> NDArray[np.bool_] | None:
+    """Return for each letter whether a rule strikes it out; None if it is no rule that strikes words out."""
+    level = (rule[1] + rule[3]) / 2
+    near = letters.between(level - letters.tallest, level + letters.tallest)
+    around = letters.boxes[near]
+    middle = (around[:, 0] + around[:, 2]) / 2
+    is_along = (middle > rule[0]) & (middle < rule[2])
+    crossed = is_along & _is_in_middle(rule[np.newaxis], around)
     if crossed.sum() < MIN_LETTERS:
-        return none
-    boxes = letters.boxes[crossed]
+        return None
+    boxes = around[crossed]
     top, bottom = boxes[:, 1].min(), boxes[:, 3].max()
-    in_line = is_along & (letters.boxes[:, 3] > top) & (letters.boxes[:, 1] < bottom)
+    in_line = is_along & (around[:, 3] > top) & (around[:, 1] < bottom)
     height = (boxes[:, 3] - boxes[:, 1]).max()
     left, right = np.sort(boxes[:, 0]), np.sort(boxes[:, 2])
     is_strike = (
@@ -224,7 +255,11 @@ def _find_crossed(rule: NDArray[np.float64], letters: _Letters) -> NDArray[np.bo
         and rule[2] - right[-1] <= MAX_BEHIND * height
         and (left[1:] - right[:-1]).max() <= MAX_GAP * height
     )
-    return crossed if is_strike else none
+    if not is_strike:
+        return None
+    struck = np.zeros(len(letters.boxes), np.bool_)
+    struck[near] = crossed
+    return struck
 
 
 def _find_whole_words(words: Boxes, letters: _Letters, crossed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -233,11 +268,15 @@ def _find_whole_words(words: Boxes, letters: _Letters, crossed: NDArray[np.bool_
     left, top, right, bottom = *around[:, :2].min(axis=0), *around[:, 2:].max(axis=0)
     near = (words[:, 2] > left) & (words[:, 0] < right) & (words[:, 3] > top) & (words[:, 1] < bottom)
     whole = np.zeros(len(words), np.bool_)
-    level = (letters.boxes[:, 1] + letters.boxes[:, 3]) / 2
+    if not near.any():
+        return whole
+    own = letters.between(words[near, 1].min(), words[near, 3].max())
+    boxes, crossed = letters.boxes[own], crossed[own]
+    middle, level = (boxes[:, :2] + boxes[:, 2:]).T / 2
     for index in np.flatnonzero(near).tolist():
         x1, y1, x2, y2 = words[index]
-        own = (letters.middle >= x1) & (letters.middle <= x2) & (level >= y1) & (level <= y2)
-        whole[index] = crossed[own].any()
-        if whole[index] and not crossed[own].all():
+        inside = (middle >= x1) & (middle <= x2) & (level >= y1) & (level <= y2)
+        whole[index] = crossed[inside].any()
+        if whole[index] and not crossed[inside].all():
             return np.zeros(len(words), np.bool_)
     return whole

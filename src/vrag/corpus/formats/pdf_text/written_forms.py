@@ -15,6 +15,7 @@ _FULL_WIDTH: dict[int, int | str] = {
 """Full-width letters, digits and signs of numbers → ASCII. Punctuation of East Asian text stays as it is."""
 _HALF_WIDTH = re.compile("[\uff66-\uff9d][\uff9e\uff9f]?")
 """A narrow Japanese letter with its mark."""
+_WIDE_OR_NARROW = re.compile("[\uff01-\uff9f]")
 _FULL_WIDTH_COMMA = re.compile("(?<=[0-9])\uff0c(?=[0-9]{3})")
 _FORMS = {
     code: unicodedata.normalize("NFKC", chr(code))
@@ -32,7 +33,7 @@ def unfold_characters(text: str) -> str:
     >>> unfold_characters("\uff11\uff0c\uff12\uff13\uff14\uff05")
     '1,234%'
     """
-    if text.isascii():
+    if text.isascii() or not _WIDE_OR_NARROW.search(text):
         return text
     text = _FULL_WIDTH_COMMA.sub(",", text.translate(_FULL_WIDTH))
     return _HALF_WIDTH.sub(lambda match: _widen(match[0]), text)

@@ -109,7 +109,8 @@ def _list_lines(words: Sequence[LayerWord], characters: str) -> Iterator[list[Pi
     line = [[words[0]]]
     for before, word in pairwise(words):
         between = word.glue if word.glue is not None else characters[before.end : word.start]
-        if "\n" in between or "\r" in between or not HYPHENS.isdisjoint(between):
+        is_beside = between == " "
+        if not is_beside and ("\n" in between or "\r" in between or not HYPHENS.isdisjoint(between)):
             yield line
             line = [[word]]
         elif _is_gap(before, word):

@@ -6,7 +6,9 @@ that is drawn later, on the baseline of an earlier line, goes to that line where
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -38,8 +40,40 @@ REACH = 16.0
 """Space between a label and its value, likewise."""
 PITCH = 2.5
 """Distance of two lines of a stack, likewise."""
+_End = tuple[float, int]
+"""Right side of a word, and the number of its line."""
 _LABEL_END = re.compile(r":$|_{3,}$|\.{4,}$")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+
+
+class _RowEnds:
+    """The ends of the words at one height: which of them comes last before a place."""
+
+    def __init__(self, lines: Sequence[_Line], numbers: Sequence[int]) -> None:
+        """Take all lines, and the numbers of those at this height."""
+        words = [(word.upright[0], word.upright[2], at) for at in numbers for word in lines[at].words]
+        words.sort()
+        self._lefts = [left for left, _, _ in words]
+        self._last: list[tuple[_End, _End | None]] = []
+        """For each word: the last end of those up to it, and the last one of another line."""
+        last, other = (-math.inf, -1), None
+        for _, right, line in words:
+            end = (right, line)
+            if line == last[1]:
+                last = max(last, end)
+            elif end > last:
+                last, other = end, last
+            elif other is None or end > other:
+                other = end
+            self._last.append((last, other))
+
+    def find(self, left: float, line: int) -> _End | None:
+        """Return the last end of the words that begin left of a place and are of another line."""
+        at = bisect_left(self._lefts, left)
+        if not at:
+            return None
+        last, other = self._last[at - 1]
+        return last if last[1] != line else other
 
 
 @dataclass(slots=True)
@@ -78,6 +112,9 @@ def _list_lines(words: Sequence[LayerWord], characters: str) -> list[_Line]:
     is_mixed = _RIGHT_TO_LEFT.search(characters) is not None
     for before, word in pairwise(words):
         between = word.glue if word.glue is not None else characters[before.end : word.start]
+        if between == " ":
+            line.append(word)
+            continue
         has_hyphen = not HYPHENS.isdisjoint(between)
         if has_hyphen or "\n" in between or "\r" in between:
             is_fixed = is_divided or has_hyphen or (is_mixed and _has_right_to_left(line))
@@ -88,7 +125,7 @@ def _list_lines(words: Sequence[LayerWord], characters: str) -> list[_Line]:
 
 
 def _to_line(words: list[LayerWord], *, is_fixed: bool) -> _Line:
-    sides = [word.line for word in words]
+    sides = [word.upright if word.base is None else word.line for word in words]
     feet = [side[1] for word, side in zip(words, sides, strict=True) if word.text[0].isalnum()]
     height = max([side[3] - side[1] for side in sides])
     return _Line(words, median(feet or [side[1] for side in sides]), height, is_fixed)
@@ -101,7 +138,8 @@ def _has_right_to_left(words: Sequence[LayerWord]) -> bool:
 def _sort_line(line: _Line) -> bool:
     """Put the words of a line into the order of their places, if it steps back. Returns whether it did."""
     step = line.height / 2
-    if line.is_fixed or all(a.upright[0] - b.upright[0] < step for a, b in pairwise(line.words)):
+    lefts = [word.upright[0] for word in line.words]
+    if line.is_fixed or all(a - b < step for a, b in pairwise(lefts)):
         return False
     ordered = sorted(line.words, key=_left)
     if any(b.upright[0] - a.upright[2] > MAX_SPACE * line.height for a, b in pairwise(ordered)):
@@ -139,23 +177,20 @@ def _move_values(lines: list[_Line]) -> bool:
 def _list_pairs(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
     """Yield the numbers of short lines that stand right behind a word of an earlier line, and this one."""
     rows: defaultdict[int, list[int]] = defaultdict(list)
+    numbers = [round(line.baseline / ROW) for line in lines]
+    for index, row in enumerate(numbers):
+        rows[row].append(index)
+    known: dict[int, _RowEnds] = {}
     for index, line in enumerate(lines):
-        rows[round(line.baseline / ROW)].append(index)
-    for index, line in enumerate(lines):
-        row = round(line.baseline / ROW)
-        others = [other for near in (row - 1, row, row + 1) for other in rows.get(near, ()) if other != index]
-        if len(line.words) > MAX_WORDS or not any(other < index for other in others):
+        around = [row for row in range(numbers[index] - 1, numbers[index] + 2) if row in rows]
+        # The lines of a row are in the order of the layer.
+        if len(line.words) > MAX_WORDS or all(rows[row][0] >= index for row in around):
             continue
-        nearest = max(
-            (
-                (word.upright[2], other)
-                for other in others
-                for word in lines[other].words
-                if _left(word) < line.left
-            ),
-            default=(0.0, index),
-        )[1]
-        if nearest < index:
+        for row in around:
+            if row not in known:
+                known[row] = _RowEnds(lines, rows[row])
+        ends = [end for row in around if (end := known[row].find(line.left, index))]
+        if ends and (nearest := max(ends)[1]) < index:
             yield index, lines[nearest]
 
 
@@ -165,6 +200,8 @@ def _fits(line: _Line, earlier: _Line) -> bool:
     if line.is_fixed or earlier.is_fixed or high > MAX_SIZE * low or line.left <= earlier.left:
         return False
     if abs(line.baseline - earlier.baseline) >= SAME_BASELINE * low:
+        return False
+    if not _may_belong(line, earlier):
         return False
     own = set(map(id, line.words))
     ordered = sorted([*earlier.words, *line.words], key=_left)
@@ -176,6 +213,15 @@ def _fits(line: _Line, earlier: _Line) -> bool:
         for at, run in enumerate(runs)
         if id(run[0]) in own
     )
+
+
+def _may_belong(line: _Line, earlier: _Line) -> bool:
+    """Return whether a text stands behind a label or before a word of an earlier line, in little time."""
+    left = min(map(_left, line.words))
+    before = [word for word in earlier.words if _left(word) <= left]
+    if len(before) < len(earlier.words) or not before:
+        return True
+    return _LABEL_END.search(max(reversed(before), key=_left).text) is not None
 
 
 def _belongs(before: LayerWord, run: Sequence[LayerWord], behind: LayerWord | None, height: float) -> bool:
