@@ -43,6 +43,25 @@ def add_items(collection: Collection, items: Sequence[Item]) -> None:
     collection.file_table.upsert(file_rows([(row, len(items))]), "key")
 
 
+def add_pages(
+    collection: Collection, name: str, texts: Sequence[str], *, label: str = "", document: str = "d" * 64
+) -> None:
+    """Adds a document of pages with a text each, and all with the same printed number."""
+    items = [
+        Item(
+            id=item_id(document, ordinal),
+            document=document,
+            document_name=name,
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text=text,
+            facts=ItemFacts(label=label),
+        )
+        for ordinal, text in enumerate(texts, 1)
+    ]
+    add_items(collection, items)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     collection = Collection.create(tmp_path / "collection")
@@ -80,19 +99,7 @@ def test_no_more_hits_come_than_are_asked_for(engine: Engine) -> None:
 
 
 def test_a_page_comes_first_beside_the_few_hits_that_there_are(engine: Engine) -> None:
-    document = "e" * 64
-    pages = [
-        Item(
-            id=item_id(document, ordinal),
-            document=document,
-            document_name="e.pdf",
-            kind=ItemKind.PAGE,
-            ordinal=ordinal,
-            text=text,
-        )
-        for ordinal, text in ((1, "anchorage"), (2, "none"))
-    ]
-    add_items(engine.collection, pages)
+    add_pages(engine.collection, "e.pdf", ("anchorage", "none"))
     assert found(engine, "anchorage page 2") == [("e.pdf", 2), ("e.pdf", 1)]
 
 
@@ -144,42 +151,19 @@ def test_a_position_alone_finds_pages_only_where_none_has_the_number_printed(eng
 
 
 def test_the_document_that_is_named_counts_and_not_that_of_the_best_hit(engine: Engine) -> None:
-    document = "d" * 64
-    pages = [
-        Item(
-            id=item_id(document, ordinal),
-            document=document,
-            document_name="harbour_log-2026.pdf",
-            kind=ItemKind.PAGE,
-            ordinal=ordinal,
-            text="tides",
-        )
-        for ordinal in (1, 2)
-    ]
-    add_items(engine.collection, pages)
+    add_pages(engine.collection, "harbour_log-2026.pdf", ("tides", "tides"))
     best, *_ = found(engine, "boats book boats in the log of the harbour, 2026, page 2")
     assert best == ("harbour_log-2026.pdf", 2)
 
 
 def test_the_only_page_comes_first_though_another_document_has_the_better_hits(engine: Engine) -> None:
-    add_items(engine.collection, [
-        Item(
-            id=item_id("d" * 64, 1), document="d" * 64, document_name="d.pdf", kind=ItemKind.PAGE, ordinal=1,
-            text="lighthouse", facts=ItemFacts(label="xii"),
-        )
-    ])  # fmt: skip
+    add_pages(engine.collection, "d.pdf", ("lighthouse",), label="xii")
     assert found(engine, "boats plain.pdf page xii")[0] == ("d.pdf", 1)
 
 
 def test_pages_of_several_documents_follow_the_hits(engine: Engine) -> None:
     for name in ("d", "e"):
-        document = name * 64
-        add_items(engine.collection, [
-            Item(
-                id=item_id(document, 1), document=document, document_name=f"{name}.pdf", kind=ItemKind.PAGE,
-                ordinal=1, text="lighthouse", facts=ItemFacts(label="xii"),
-            )
-        ])  # fmt: skip
+        add_pages(engine.collection, f"{name}.pdf", ("lighthouse",), label="xii", document=name * 64)
     hits = found(engine, "boats plain.pdf page xii", top_k=20)
     assert hits[0][0] == "plain.pdf"
     assert hits[-2:] == [("d.pdf", 1), ("e.pdf", 1)]
