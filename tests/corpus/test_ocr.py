@@ -10,7 +10,7 @@ from PIL import Image
 from pypdfium2 import PdfDocument
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from vrag.corpus.ocr import MODELS, rows
+from vrag.corpus.ocr import MODELS, has_lines, read_lines, read_strip, rows
 from vrag.corpus.pages.page_pass import read_picture
 from vrag.types import Word
 
@@ -50,6 +50,15 @@ def test_words_are_those_of_the_text_and_their_boxes_hold_the_ink() -> None:
 @pytest.mark.parametrize("colour", ["white", "black", (250, 247, 240)])
 def test_a_blank_picture_has_no_text(colour: str | tuple[int, int, int]) -> None:
     assert read_picture(Image.new("RGB", (600, 800), colour))[:2] == ("", ())
+
+
+@pytest.mark.parametrize("size", [(9, 4000), (4000, 9), (8, 1200)])
+def test_a_very_narrow_picture_is_read_too(size: tuple[int, int]) -> None:
+    pixels = np.full((*size, 3), 255, np.uint8)
+    pixels[2:6, 2:6] = 0
+    assert read_lines(pixels) == []
+    assert not has_lines(pixels)
+    assert isinstance(read_strip(pixels)[0], str)
 
 
 def test_texture_is_no_text() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OLD, NEW = "A mainsail costs EUR 1,950.", "A mainsail costs EUR 2,175."
+PICTURE = "q 612 0 0 792 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 /F /AHx ID EE> EI Q\n"
 WHITE_BOX = "1 1 1 rg 70 590 400 40 re f 0 g\n"
 
 
@@ -54,6 +55,15 @@ def test_layers_that_are_on_are_seen(tmp_path: Path) -> None:
 
 def test_what_is_painted_over_and_written_anew_is_hidden(tmp_path: Path) -> None:
     content = text_at(72, 600, OLD) + WHITE_BOX + text_at(72, 600, NEW)
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)))
+    assert item.text == NEW
+    assert item.facts.hidden_text == OLD
+
+
+def test_what_is_drawn_again_above_a_picture_is_seen(tmp_path: Path) -> None:
+    """As on slides that repeat the title of their template above its picture."""
+    covered = text_at(72, 500, OLD)
+    content = text_at(72, 600, NEW) + covered + PICTURE + text_at(72, 600, NEW)
     (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)))
     assert item.text == NEW
     assert item.facts.hidden_text == OLD

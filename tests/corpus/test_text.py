@@ -84,6 +84,7 @@ def test_encodings_are_told_apart(encoding: str, text: str) -> None:
         ("cp1252", "Länge\n9,5"),
         ("cp1252", "Straße;Höhe\nAm Öltor;3"),
         ("cp1252", "Señal,Año\nRío,2024"),
+        ("cp1252", "Café,Price\nZoé,12\nThé,8\n"),
         ("cp1252", "Prix : 45 € – été"),
         ("cp1252", "Smørbrød: 45 kr på kajen"),
         ("cp1250", "Klíč od skříně leží v přístavu."),

@@ -42,6 +42,8 @@ LONGEST_SIDE = 2000
 """Pixels; larger pictures are read at this size."""
 MIN_SCORE = 0.5
 """Mean probability of its characters below which a line is not text but texture. rapidocr's default."""
+MOST_RATIO = 75
+"""Longest side to the other one of a picture that is read: rapidocr reduces narrower ones to nothing."""
 FLAT = 8
 """Difference between the brightest and the darkest pixel up to which a picture is blank."""
 SETTINGS: dict[str, object] = {
@@ -94,23 +96,35 @@ def read_lines(pixels: NDArray[np.uint8]) -> list[OcrLine]:
 
     if int(np.ptp(pixels)) <= FLAT:
         return []
-    return list(_lines(_engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=True, use_rec=True)))
+    return list(_lines(_engine()(_prepare(pixels), use_det=True, use_rec=True)))
 
 
 def has_lines(pixels: NDArray[np.uint8]) -> bool:
     """Return whether a picture, rows of RGB, seems to have lines of text: half the work of reading none."""
-    import numpy as np
-
-    result = _engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=True, use_rec=False)
+    result = _engine()(_prepare(pixels), use_det=True, use_rec=False)
     return result.boxes is not None and len(result.boxes) > 0
 
 
 def read_strip(pixels: NDArray[np.uint8]) -> tuple[str, float]:
     """Read a part of a picture, rows of RGB, as one line that runs to the right: its text and its score."""
+    result = _engine()(_prepare(pixels), use_det=False, use_rec=True)
+    return (result.txts[0].strip(), result.scores[0]) if result.txts else ("", 0.0)
+
+
+def _prepare(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture as rapidocr reads it: rows of BGR.
+
+    A very narrow one is continued beyond its last row or column.
+    """
     import numpy as np
 
-    result = _engine()(np.ascontiguousarray(pixels[:, :, ::-1]), use_det=False, use_rec=True)
-    return (result.txts[0].strip(), result.scores[0]) if result.txts else ("", 0.0)
+    height, width = pixels.shape[:2]
+    least = -(-max(height, width) // MOST_RATIO)
+    if min(height, width) < least:
+        pixels = np.pad(
+            pixels, ((0, max(least - height, 0)), (0, max(least - width, 0)), (0, 0)), mode="edge"
+        )
+    return np.ascontiguousarray(pixels[:, :, ::-1])
 
 
 def _lines(result: _Result) -> Iterator[OcrLine]:

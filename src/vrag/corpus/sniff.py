@@ -49,6 +49,11 @@ HEIF_BRANDS = frozenset(
 WINDOWS = {"1": "cp1252", "2": "cp1250", "7": "cp1253", "8": "cp1255", "9": "cp1254", "13": "cp1257"}
 """Part of ISO 8859 → the encoding of Windows with signs, such as quotation marks, where it has none."""
 _NO_ISO_8859 = re.compile(rb"[\x80-\x9f]")
+_LATIN_MAC_OR_DOS = frozenset(
+    {"mac-roman", "mac-latin2", "mac-turkish", "mac-iceland", "cp437", "cp850", "cp852", "cp858"}
+)
+_MAC_OR_DOS = re.compile(rb"[\x80-\xa8\xe1]")
+"""Accented small letters of Mac and DOS, and ß; Windows has signs or á there."""
 _OTHER_SCRIPT = "\u0370-\u06ff\ufb00-\ufeff"
 _IMPROBABLE = re.compile(
     rf"""[A-Za-z][{_OTHER_SCRIPT}] | [{_OTHER_SCRIPT}][A-Za-z] | (?<!\S)[÷¸][^\W\d_]
@@ -197,6 +202,8 @@ def _guess_encoding(data: bytes) -> str:
     found = chardet.detect(sample, compat_names=False)["encoding"] or "cp1252"
     if found.startswith("iso8859-") and _NO_ISO_8859.search(sample):
         found = WINDOWS.get(found.removeprefix("iso8859-"), found)
+    if found in _LATIN_MAC_OR_DOS and not _MAC_OR_DOS.search(sample):
+        return "cp1252"
     return "cp1252" if _looks_western(sample, found) else found
 
 

@@ -153,6 +153,19 @@ def test_a_long_text_is_not_cut_by_its_neighbour_and_a_title_runs_over_empty_cel
     assert item.text.splitlines()[0].strip() == title
 
 
+def test_a_title_in_cells_merged_beyond_the_last_column_is_seen_whole(tmp_path: Path) -> None:
+    title = "Berths taken since 1967"
+    rows = row_of(1, title) + row_of(2, "Name", "2025") + row_of(3, "Roads", 14)
+    merged = '<mergeCells count="1"><mergeCell ref="A1:D1"/></mergeCells>'
+    centred = MONEY.replace('<xf numFmtId="164"', '<xf applyAlignment="1" numFmtId="0"').replace(
+        'applyNumberFormat="1"/>', '><alignment horizontal="center"/></xf>'
+    )
+    sheet = f"<sheetData>{rows}</sheetData>{merged}".replace('r="A1" t', 'r="A1" s="1" t')
+    (item,) = items_of(tmp_path / "a.xlsx", xlsx(sheet, styles=centred))
+    assert words_of([item]) == f"{title} Name 2025 Roads 14"
+    assert not item.facts.hidden_text
+
+
 def test_formulas_without_stored_values_are_computed(tmp_path: Path) -> None:
     rows = row_of(1, "A", 410.0) + row_of(2, "B", 525.0) + row_of(3, "Total", "=SUM(B1:B2)")
     assert (

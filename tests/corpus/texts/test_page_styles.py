@@ -39,6 +39,19 @@ def test_text_that_a_style_raises_or_lowers_is_no_part_of_a_number(html: str, te
 
 
 @pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ('At <span style="unicode-bidi:bidi-override;direction:rtl">005,21 RUE</span>.', "At EUR 12,500."),
+        ("Call <bdo dir=RTL>(6) 21<b>55</b></bdo> now", "Call 5512 (6) now"),
+        ("<bdo dir=ltr>12</bdo> <span dir=rtl>34</span> <span style=direction:rtl>56</span>", "12 34 56"),
+        ("<bdo dir=rtl>רמון 12</bdo>", "רמון 12"),
+    ],
+)  # fmt: skip
+def test_letters_whose_direction_is_overridden_are_read_as_they_stand(html: str, text: str) -> None:
+    assert text_of(html) == text
+
+
+@pytest.mark.parametrize(
     "html",
     [
         '48<span style="vertical-align:middle">0</span>',

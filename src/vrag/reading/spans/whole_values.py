@@ -25,10 +25,10 @@ _DATE = re.compile(
 )
 _POWER = re.compile(
     rf"""(?:\d[\d.,]*\s?[×x·∙⋅*]\s?)?(?<![\d.,])10\s?[{SUPERSCRIPTS}]+
-    | (?<![\w.,])\d+[{SUPERSCRIPTS}]+ (?!\w)""",
+    | (?<![\w.,])\d+[{SUPERSCRIPTS}]+ (?!\w) | (?<![\w.,])2\s[{SUPERSCRIPTS}]{{2,}} (?!\w)""",
     re.VERBOSE,
 )
-"""A power, with or without a factor: 3.2 × 10 ⁶."""
+"""A power, with or without a factor: 3.2 × 10 ⁶, 2 ¹⁶; one figure behind 2 may be the mark of a note."""
 _CODE_GROUP = r"(?:[A-Z]{1,5}|[A-Z]{0,3}\d[A-Z\d]*)"
 _CODE = re.compile(
     rf"(?<![\w/-]) (?=[\w/.-]*\d) {_CODE_GROUP} (?:[-/.]{_CODE_GROUP})+ (?![\w-]|[/.]\w)",
@@ -36,9 +36,11 @@ _CODE = re.compile(
 )
 """Groups of capitals and figures, as in numbers of policies, berths and parts: HM-552-9071, 17-C."""
 _PHONE = re.compile(
-    r"(?<![\w.,:+-])(?:\+\d{1,3}|\(?0\d{1,5}\)?)(?:[ /.-]{1,2}\d{2,})+(?![\w]|[.,:]\d)", re.ASCII
+    r"(?<![\w.,:+-])(?:\+\d{1,3}|\(?0\d{1,5}\)?)(?:[ /.-]{1,2}\d{2,})+(?:-\d)?(?![\w]|[.,:]\d)", re.ASCII
 )
-"""A telephone number: groups of figures behind a plus sign or a zero."""
+"""A telephone number: groups of figures behind a plus sign or a zero; the last may be an extension."""
+_LETTERED = re.compile(r"(?<![\w.,])\d{1,4}[ \u00a0][A-Za-z](?=[.,;)\n]|$)", re.MULTILINE)
+"""A number with a letter at the end of a clause: house 14 b."""
 _SCALE = r"(?:thousand|million|billion|trillion|千|万|百万|亿|億)"
 _UNIT = rf"""(?:{_SCALE}\s?)?(?:%|％|per\ cent|percent|€|£|¥|dollars?|euros?|pounds?|cents?|yen|[美日欧]?元|円
     |°\ ?[CF]|km/h|mph|knots?|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|kg|kilograms?|tons?|tonnes?
@@ -77,7 +79,7 @@ def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[i
     """
     patterns = [_ADDRESS, _POWER, _QUANTITY]
     if kind is not AnswerKind.YEAR:
-        patterns[2:2] = [_PHONE, _CODE]
+        patterns[2:2] = [_PHONE, _CODE, _LETTERED]
     if kind is AnswerKind.DATE:
         patterns.insert(0, _DATE)
     if kind is AnswerKind.MONEY:

@@ -9,6 +9,7 @@ Const MAX_PAGE_WIDTH = 150000    ' beyond which a sheet is printed smaller
 Const MAX_CELLS = 400000         ' beyond which the values of a sheet are not looked at
 Const MAX_ROWS = 4000            ' beyond which the heights of rows are as they are
 Const MAX_OVERFLOWING = 2000     ' cells whose text runs over their neighbours
+Const MAX_MERGED_COLUMNS = 30     ' beyond the last contents, for the text of merged cells
 Const ROWS_OF_A_PAGE = 30
 Const CONTENTS = 23              ' numbers, dates, text and formulas, of com.sun.star.sheet.CellFlags
 
@@ -159,8 +160,18 @@ Function UsedRange(sheet)
       isFirst = False
     End If
   Next n
+  IncludeMergedColumns sheet, used
   UsedRange = used
 End Function
+
+Sub IncludeMergedColumns(sheet, used)
+  ' The columns of cells that are merged beyond the last contents: a title may stand there.
+  Dim cursor, last
+  cursor = sheet.createCursorByRange(sheet.getCellRangeByPosition(used.StartColumn, used.StartRow, used.EndColumn, used.EndRow))
+  cursor.collapseToMergedArea()
+  last = cursor.RangeAddress.EndColumn
+  If last - used.EndColumn <= MAX_MERGED_COLUMNS Then used.EndColumn = last
+End Sub
 
 Sub IncludeRange(used, more, isFirst)
   If isFirst Or more.StartColumn < used.StartColumn Then used.StartColumn = more.StartColumn

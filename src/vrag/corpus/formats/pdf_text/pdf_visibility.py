@@ -123,6 +123,7 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     groups = [*_layer_groups(objects), *_overlapping_groups(objects, layer), *(covered if with_ocr else ())]
     if page.has_replaced_fonts:
         groups = list(_drawable_groups(page, groups, layer))
+    groups = list(_join_copies(groups, objects, layer)) if groups else []
     hidden: list[str] = []
     removed: set[int] = set()
     try:
@@ -202,6 +203,31 @@ def _drawable_groups(
     for group in groups:
         if drawable := [text for text in group if page.can_draw(_text_of(text.handle, layer))]:
             yield drawable
+
+
+def _join_copies(
+    groups: Iterable[list[_TextObject]],
+    objects: _PageObjects,
+    layer: Any,  # noqa: ANN401 - a handle of PDFium
+) -> Iterator[list[_TextObject]]:
+    """Yield groups in which each text that is drawn again in its place stands by itself, with its copies.
+
+    PDFium has the text of the first one only. Below a picture it is not seen, and its copy above it is.
+    """
+    copies: defaultdict[tuple[int, ...], list[_TextObject]] = defaultdict(list)
+    for text in objects.texts:
+        if not _text_of(text.handle, layer):
+            copies[_round_bounds(text)].append(text)
+    for group in groups:
+        if alone := [text for text in group if not copies.get(_round_bounds(text))]:
+            yield alone
+        for text in group:
+            if others := copies.get(_round_bounds(text)):
+                yield [text, *(other for other in others if other.handle is not text.handle)]
+
+
+def _round_bounds(text: _TextObject) -> tuple[int, ...]:
+    return tuple(round(side) for side in text.bounds)
 
 
 def _share(part: Rect, whole: Rect) -> float:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.formats.texts.outline import Section, SectionOutline, tidy_lines
-from vrag.corpus.formats.texts.raised_text import find_raising, lower_text, raise_text
+from vrag.corpus.formats.texts.raised_text import find_setting, set_text
 from vrag.corpus.formats.texts.table_lines import TableDraft
 from vrag.corpus.formats.texts.visibility import OWN_LOOK, Look, is_removed, is_unseen
 from vrag.corpus.formats.texts.web.empty_elements import VOID
@@ -93,8 +93,8 @@ class _OpenElement(NamedTuple):
     """The part of a table that it is, or that it is in; "" outside of tables."""
     look: Look
     """How letters look in it."""
-    raising: str = ""
-    """"sup" or "sub" if its text is raised or lowered."""
+    setting: str = ""
+    """"sup" or "sub" if its text is raised or lowered, "reversed" if it runs backwards."""
     after: str = ""
     """Text that a rule puts behind it."""
 
@@ -123,7 +123,7 @@ class _HtmlPage:
         """The tables that are open, the inner ones last; None for those that lay out a page."""
         self._in_table_caption = False
         self._buffer: list[str] | None = None
-        """The text of the raised or lowered element that is open."""
+        """The text of the element that is open and sets its letters in another way."""
         self._ruby: list[str] = []
         """The readings of the `<ruby>` element that is open."""
         self._in_reading = False
@@ -192,9 +192,9 @@ class _HtmlPage:
         element = _OpenElement(node.mem_id, part or tag, part or outer.container, look)
         if self._unseen is None and is_unseen(tag, declared):
             self._unseen = element.id
-        if self._buffer is None and (raising := find_raising(node, tag, declared)):
+        if self._buffer is None and (setting := find_setting(node, tag, attributes, declared)):
             self._buffer = []
-            element = element._replace(raising=raising)
+            element = element._replace(setting=setting)
         self._open.append(element)
         self._begin_element(node, part or tag, attributes)
         if self._styles.makes_text:
@@ -234,7 +234,7 @@ class _HtmlPage:
         elif address := name_framed_file(tag, attributes):
             self._missing.frames.append(address)
         elif tag == "object":
-            self._open.append(self._open[-1]._replace(id=node.mem_id, part="object", raising="", after=""))
+            self._open.append(self._open[-1]._replace(id=node.mem_id, part="object", setting="", after=""))
             return True
         return False
 
@@ -326,8 +326,9 @@ class _HtmlPage:
             return
         self._add(element.after)
         self._end_element(element.part)
-        if element.raising:
-            self._end_raised(element.raising)
+        if element.setting:
+            text, self._buffer = "".join(self._buffer or ()), None
+            self._add(set_text(element.setting, self._last, text))
         self._open.pop()
         if self._unseen == element.id:
             self._unseen = None
@@ -351,10 +352,6 @@ class _HtmlPage:
         elif tag in BLOCKS and tag not in {"br", "hr"}:
             self._end_block(tag)
 
-    def _end_raised(self, raising: str) -> None:
-        text, self._buffer = "".join(self._buffer or ()), None
-        self._add(raise_text(self._last, text) if raising == "sup" else lower_text(text))
-
     def _end_block(self, tag: str) -> None:
         if tag in LIST_PARTS:
             self._lists.end(tag)
@@ -363,7 +360,7 @@ class _HtmlPage:
         self._add("\n\n" if tag in PARAGRAPHS else "\n")
 
     def _add(self, text: str) -> None:
-        """Add text to what is open: a raised element, a reading, a heading, a cell or a section."""
+        """Add text to what is open: an element with a setting, a reading, a heading, a cell or a section."""
         if (self._unseen is not None or self._open[-1].look.hides_words) and text.strip():
             self._outline.add_hidden(text)
             return

@@ -1,4 +1,4 @@
-"""Raised and lowered letters of HTML as the characters of Unicode for them: m², H₂O, 51,934 ².
+"""Letters of HTML that are set in another way: raised (m², 51,934 ²), lowered (H₂O) or reversed.
 
 A raised figure or letter behind a number is the mark of a note and stands apart, so that the number stays
 what it is; behind 10 it is an exponent.
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from selectolax.lexbor import LexborNode
 
-INLINE = frozenset("a abbr b bdi big cite code em font i ins label mark small span strong time u var".split())
-"""Elements of a line that a style may raise or lower."""
+INLINE = frozenset(
+    "a abbr b bdi bdo big cite code em font i ins label mark small span strong time u var".split()
+)
+"""Elements of a line whose letters a style may set in another way."""
 MAX_RAISED_CHARS = 24
 """Letters that a style raises, at most; longer texts are parts of a layout."""
 MAX_RAISED_NODES = 40
@@ -26,6 +28,8 @@ _PLACES = {"super": 1, "sub": -1, "baseline": 0}
 _LEAST_RISE = {"px": 3.0, "pt": 2.0, "em": 0.2, "ex": 0.4, "%": 20.0}
 """Lengths from which a text is raised, by unit."""
 _LOWERED = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+_MIRRORED = str.maketrans("()[]{}<>«»", ")(][}{><»«")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}|[a-z]")
 _LOWERED_SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|e|o|a|os|as|º|ª|ème|eme|te|ten)", re.IGNORECASE)
@@ -33,6 +37,13 @@ _ORDINAL_NUMBER = re.compile(r"(?<![\d.,])\d{1,4}$")
 _POWER = re.compile(r"(?:(?<![\d.,])10|\d\s?[×·x*]\s?\d+)$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}$")
 _NUMBER_END = re.compile(r"\d\s?[)%]?$")
+
+
+def set_text(setting: str, before: str, text: str) -> str:
+    """Return the text of an element with a setting ("sup", "sub", "reversed") as it follows on a text."""
+    if setting == "reversed":
+        return text if _RIGHT_TO_LEFT.search(text) else text[::-1].translate(_MIRRORED)
+    return raise_text(before, text) if setting == "sup" else lower_text(text)
 
 
 def raise_text(before: str, text: str) -> str:
@@ -65,12 +76,22 @@ def lower_text(text: str) -> str:
     return text.translate(_LOWERED) if _LOWERED_SIMPLE.fullmatch(text) else text
 
 
-def find_raising(node: LexborNode, tag: str, declared: Mapping[str, str]) -> str:
-    """Return "sup" or "sub" for an element that raises or lowers its text, by itself or by style; else ""."""
+def find_setting(
+    node: LexborNode, tag: str, attributes: Mapping[str, str | None], declared: Mapping[str, str]
+) -> str:
+    """Return how an element or its style sets its letters: "sup", "sub", "reversed", or "" as usual.
+
+    Letters are reversed by a direction that overrides their own (CSS Writing Modes 3, section 2.2): it is
+    how some pages keep prices and addresses from programs.
+    """
     if tag in {"sup", "sub"}:
         return tag
     if tag not in INLINE or not declared.get("display", "inline").startswith("inline"):
         return ""
+    override = declared.get("unicode-bidi", "bidi-override" if tag == "bdo" else "")
+    direction = declared.get("direction", (attributes.get("dir") or "").lower())
+    if override in {"bidi-override", "isolate-override"} and direction == "rtl":
+        return "reversed"
     rise = _find_rise(declared)
     return ("sup" if rise > 0 else "sub") if rise and _is_short(node) else ""
 

@@ -18,13 +18,13 @@ PIXELS_OF_MEDIA = PIXELS | {"em": 16.0, "rem": 16.0}
 PROPERTIES = frozenset(
     (
         "animation background-color background-image background-clip clip clip-path color content "
-        "display float font-family font-size grid-area height left list-style margin margin-left "
+        "direction display float font-family font-size grid-area height left list-style margin margin-left "
         "margin-top max-height max-width min-height min-width opacity overflow padding padding-bottom "
         "padding-left padding-right padding-top position text-decoration text-indent text-shadow top "
-        "transform vertical-align visibility width"
+        "transform unicode-bidi vertical-align visibility width"
     ).split()
 )
-"""Properties that decide what is seen, raised or a table; the others are left out."""
+"""Properties that decide what is seen, raised, reversed or a table; the others are left out."""
 SHORT_NAMES = {
     "-webkit-background-clip": "background-clip",
     "-webkit-animation": "animation",
