@@ -46,7 +46,6 @@ from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
 from vrag.reading.questions.answer_types import find_focus
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.training.answer_data import read_answer_questions
 from vrag.reading.training.table_data import TableCase
 from vrag.reading.training.text_data import read_drcd, read_shifts
@@ -55,6 +54,7 @@ from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claims import extract_claims
 from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
 from vrag.synthesis.corpus import TEMPLATES, SynthesisOptions, synthesize
+from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item, item_id
 
 COUNT = 300

@@ -14,7 +14,7 @@ from hosting import ANSWER, SEARCH
 from PIL import Image, ImageOps
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
-from viewed_documents import LONG, SPOT, build
+from viewed_documents import LONG, PRINTED, SPOT, build
 
 from vrag.agent.answers.citation import Citation
 from vrag.agent.evidence import Evidence
@@ -382,6 +382,21 @@ class TestPages:
             field.fill(wrong)
             page.keyboard.press("Enter")
             expect(field).to_have_value("2")
+
+    def test_have_their_printed_numbers_where_these_are_others(self, shown: Desk, visit: Opener) -> None:
+        page = opened(shown, visit, "long.pdf")
+        number, printed = PRINTED
+        page.locator("#viewer-page").fill(printed.lower())
+        page.keyboard.press("Enter")
+        expect(page.locator("#viewer-page")).to_have_value(str(number))
+        expect(page.locator(".viewer-count")).to_have_text(f"of {LONG} (printed {printed})")
+        name = re.compile(f"page {number} .printed {printed}.")
+        expect(current_leaf(page)).to_have_attribute("aria-label", name)
+        thumb = page.locator(".viewer-pages [aria-current]")
+        expect(thumb).to_have_attribute("aria-label", name)
+        expect(thumb).to_contain_text(f"{number} ({printed})")
+        go_to(page, 1)
+        expect(page.locator(".viewer-count")).to_have_text(f"of {LONG}")
 
     def test_come_as_they_are_scrolled_to_and_go_when_they_are_far(self, shown: Desk, visit: Opener) -> None:
         page = opened(shown, visit, "long.pdf")

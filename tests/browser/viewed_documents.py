@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
@@ -13,13 +14,16 @@ from vrag.geometry import Box, Size
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.schema import file_rows, item_rows
-from vrag.types import Document, DocumentStatus, Item, ItemKind, TextSource, Word, item_id
+from vrag.types import Document, DocumentStatus, Item, ItemFacts, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LONG = 1000
 """Pages of the long document."""
+PRINTED = 900, "A-9"
+"""A page of it that has another number printed on it, and this number."""
 LETTER = "/MediaBox [0 0 612 792]"
 COLUMNS = ("The morning boat", "leaves at seven.", "Nobody applauds."), ("It is a modest", "kind of service.")
 WORDS = (
@@ -60,7 +64,7 @@ def build(place: Path, folder: Path) -> Collection:
     collection = Collection.create(place, CorpusOptions(ocr="never", workers=1))
     assert add(collection, [folder]).failed == 0
     _insert(collection, folder / "hebrew.pdf", [_hebrew()])
-    _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)])
+    _insert(collection, folder / "long.pdf", [_log(number) for number in range(1, LONG + 1)], dict([PRINTED]))
     return collection
 
 
@@ -95,7 +99,12 @@ def _log(number: int) -> tuple[str, list[Word]]:
     return text, words
 
 
-def _insert(collection: Collection, file: Path, pages: list[tuple[str, list[Word]]]) -> None:
+def _insert(
+    collection: Collection,
+    file: Path,
+    pages: list[tuple[str, list[Word]]],
+    labels: Mapping[int, str] = MappingProxyType({}),
+) -> None:
     """Adds a document whose file is gone; its pages share one picture."""
     name = file.name
     document = name.encode().hex().ljust(64, "0")
@@ -119,6 +128,7 @@ def _insert(collection: Collection, file: Path, pages: list[tuple[str, list[Word
             text_source=TextSource.LAYER,
             size=size,
             image=f"{document[:16]}/1.jpg",
+            facts=ItemFacts(label=labels.get(ordinal, "")),
         )
         for ordinal, (text, words) in enumerate(pages, 1)
     ]

@@ -17,8 +17,8 @@ from vrag.corpus.formats.pdf import PdfFile, read_layer
 from vrag.corpus.formats.pdf_text.field_text import FieldText, FieldWord, insert_fields, read_with_annotations
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.geometry import Box
+from vrag.reading.page_text import read_page_text
 from vrag.reading.tables.finder import find_tables
-from vrag.reading.text_layout import layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +193,7 @@ def test_the_content_of_a_comment_is_a_line_at_its_icon(tmp_path: Path) -> None:
     icon = Box.unit(500 / 612, 72 / 792, 520 / 612, 92 / 792)
     for word in item.words[-5:]:
         assert word.box.as_tuple() == pytest.approx(icon.as_tuple())
-    assert [item.text[line.start : line.end] for line in layout(item).lines] == item.text.splitlines()
+    assert [item.text[line.start : line.end] for line in read_page_text(item).lines] == item.text.splitlines()
     assert find_tables(item, None) == ()
 
 

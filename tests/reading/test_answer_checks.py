@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from vrag.reading.answer_checks import is_measured_otherwise, is_of_kind, repeats_question
 from vrag.reading.answer_features import answer_key
+from vrag.reading.page_text import read_page_text
 from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.reader import load_text_reader, weigh_candidates
 from vrag.reading.spans.whole_values import skip_neighbour
-from vrag.reading.text_layout import layout
 from vrag.types import Item, ItemKind
 
 
@@ -19,7 +19,7 @@ def texts_of_candidates(question: str, text: str) -> set[str]:
     item = Item(
         id="notes-1", document="n", document_name="notes.md", kind=ItemKind.PASSAGE, ordinal=1, text=text
     )
-    candidates, _ = weigh_candidates(question, [(layout(item), ())], load_text_reader())
+    candidates, _ = weigh_candidates(question, [(read_page_text(item), ())], load_text_reader())
     return {candidate.reading.text for candidate in candidates}
 
 

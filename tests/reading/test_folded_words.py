@@ -8,12 +8,12 @@ import pytest
 from test_reader import page, read_best
 
 from vrag.index.bm25 import terms
-from vrag.reading.places.page_words import read_words
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.phrases import find_phrase
 from vrag.reading.spans.tokens import tokenize
-from vrag.reading.text_layout import tokens
 from vrag.server.viewer.text_search import find_matches, fold_query
 from vrag.text.folding import fold
+from vrag.text.terms import tokens
 from vrag.types import Item
 
 ARABIC = page(
@@ -63,9 +63,11 @@ def test_a_phrase_of_other_letters_is_found_by_all(item: Item, phrase: str, top:
     assert set(terms(typed)) <= set(terms(text))
     assert {token.term for token in tokens(typed)} <= {token.term for token in tokens(text)}
     assert set(tokenize(typed).stems) <= set(tokenize(text).stems)
-    words = read_words(item)
+    words = read_page_text(item)
     places = find_phrase(phrase, words)
-    assert [round(rect.y1, 2) for place in places for rect in words.rects(place.first, place.last)] == [top]
+    assert [
+        round(rect.y1, 2) for place in places for rect in words.rects_of_forms(place.first, place.last)
+    ] == [top]
 
 
 @pytest.mark.parametrize(("item", "phrase", "top"), [each for each in PHRASES if "2345" not in each[1]])

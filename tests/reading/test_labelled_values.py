@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
 from vrag.reading.answer import MarkRole
-from vrag.reading.labelled_values import LabelSide, find_labelled_values, match_values
+from vrag.reading.labelled_values import LabelSide, match_values
+from vrag.reading.page_text import read_page_text
 from vrag.types import Item, ItemKind, Word
 
 PLACED = tuple[float, float, float, str]
@@ -52,12 +53,12 @@ SLIDE = page(
     ],
 )
 def test_a_value_is_found_with_its_label(side: LabelSide, value: str, label: str) -> None:
-    found = {(one.side, one.text): one.label for one in find_labelled_values(SLIDE)}
+    found = {(one.side, one.text): one.label for one in read_page_text(SLIDE).values}
     assert found[side, value] == label
 
 
 def test_the_value_and_its_label_are_marked() -> None:
-    (bakery,) = (one for one in find_labelled_values(SLIDE) if one.text == "58")
+    (bakery,) = (one for one in read_page_text(SLIDE).values if one.text == "58")
     value, label = bakery.marks
     assert (value.role, label.role) == (MarkRole.ANSWER, MarkRole.HEAD)
     assert value.box.covers(0.12, 0.33)
@@ -67,15 +68,15 @@ def test_the_value_and_its_label_are_marked() -> None:
 
 def test_the_value_whose_label_has_the_question_comes_first() -> None:
     weights = {"bakery": 0.5, "miss": 0.3, "board": 0.1, "kayak": 0.1}
-    first, second = match_values(find_labelled_values(SLIDE), weights, 5)
+    first, second = match_values(read_page_text(SLIDE).values, weights, 5)
     assert (first.value.text, second.value.text) == ("58", "34 %")
     assert first.cover == pytest.approx(0.9)
-    assert match_values(find_labelled_values(SLIDE), {"whale": 1.0}, 5) == []
+    assert match_values(read_page_text(SLIDE).values, {"whale": 1.0}, 5) == []
 
 
 def test_words_that_only_hold_a_number_are_no_values() -> None:
     item = page((0.1, 0.1, 0.02, "more than in 2023"), (0.1, 0.13, 0.02, "passengers carried"))
-    assert find_labelled_values(item) == []
+    assert read_page_text(item).values == ()
 
 
 lines = st.lists(
@@ -92,7 +93,7 @@ lines = st.lists(
 @given(lines)
 def test_any_page_gives_values_with_labels_on_it(placed: list[PLACED]) -> None:
     item = page(*placed)
-    for found in find_labelled_values(item):
+    for found in read_page_text(item).values:
         assert found.label
         assert found.gap >= 0
         for mark in found.marks:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from vrag.errors import ModelError
-from vrag.reading import labelled_values, reader, text_layout
+from vrag.reading import page_text
 from vrag.reading.answer import ReadPage
 from vrag.reading.page_faults import FAULT_COUNTS, UnreadPart, collect_page_faults, read_part
-from vrag.reading.reader import TableCache, load_text_reader, read
+from vrag.reading.reader import load_text_reader, read
 from vrag.testing import page
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class FailingOnOnePage:
 @pytest.mark.parametrize(
     ("module", "finder", "part"),
     [
-        (reader, "find_tables", UnreadPart.TABLES),
-        (labelled_values, "_find_values", UnreadPart.VALUES),
-        (text_layout, "_find_layout", UnreadPart.TEXT),
+        (page_text, "find_tables", UnreadPart.TABLES),
+        (page_text, "find_labelled_values", UnreadPart.VALUES),
+        (page_text, "_place_words", UnreadPart.TEXT),
     ],
 )
 def test_a_finder_that_fails_is_told_and_the_reader_goes_on(
@@ -67,7 +67,7 @@ def test_a_finder_that_fails_is_told_and_the_reader_goes_on(
     before = FAULT_COUNTS[part]
 
     with collect_page_faults() as faults:
-        read(QUESTION, [ReadPage(replace(GOOD, id=finder))], cache=TableCache())  # not read before
+        read(QUESTION, [ReadPage(replace(GOOD, id=finder))])  # not read before
 
     assert list(faults) == [f"ferries.pdf, page 1: its {part} could not be read."]
     assert FAULT_COUNTS[part] > before
@@ -75,9 +75,7 @@ def test_a_finder_that_fails_is_told_and_the_reader_goes_on(
 
 def test_the_other_pages_are_read_where_one_fails() -> None:
     with collect_page_faults() as faults:
-        found = read(
-            QUESTION, [ReadPage(BAD), ReadPage(GOOD)], text_reader=FailingOnOnePage(), cache=TableCache()
-        )
+        found = read(QUESTION, [ReadPage(BAD), ReadPage(GOOD)], text_reader=FailingOnOnePage())
 
     assert found[0].text == "1987"
     assert list(faults) == ["ferries.pdf, page 2: its answers could not be read."]

@@ -17,8 +17,8 @@ from vrag.reading.evidence_region import (
     region_around,
 )
 from vrag.reading.line_scoring import locate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.questions.query_analysis import parse
-from vrag.reading.text_layout import layout
 from vrag.reading.views.text_lines import Rect
 from vrag.testing import page, passage
 from vrag.types import Item, ItemKind, Word
@@ -44,7 +44,7 @@ WHOLE = Box.unit(0, 0, 1, 1)
 
 
 def ranked(question: str, *items: Item, most: int = 10) -> list[RankedRegion]:
-    return ranked_regions(question, [layout(item) for item in items], most)
+    return ranked_regions(question, [read_page_text(item) for item in items], most)
 
 
 def word(item: Item, text: str) -> Box:
@@ -66,7 +66,7 @@ def test_a_page_further_down_comes_first_where_it_holds_more_of_the_question() -
 
 def test_a_block_is_as_good_as_its_best_line() -> None:
     lines = ["Ferries", "Nobody knows", "The ferry carried 48,200 passengers", "Nor the tide"]
-    pages = [layout(PRICES), layout(page("block.pdf", 1, "\n".join(lines)))]
+    pages = [read_page_text(PRICES), read_page_text(page("block.pdf", 1, "\n".join(lines)))]
     question = "How many passengers did the ferry carry?"
     best = max(float(score) for found in locate(parse(question), pages) for score in found.score)
     first, *_ = ranked_regions(question, pages)
@@ -83,8 +83,8 @@ def test_the_same_place_of_another_page_is_offered_as_well() -> None:
 
 def test_the_region_around_a_line_is_the_one_that_is_ranked() -> None:
     first = ranked("How many passengers did the ferry carry in 2024?", FERRY, PRICES)[0]
-    lines = layout(FERRY).lines
-    assert first.box in {region_around(layout(FERRY), line.rect.box()) for line in lines}
+    lines = read_page_text(FERRY).lines
+    assert first.box in {region_around(read_page_text(FERRY), line.rect.box()) for line in lines}
 
 
 def test_a_text_without_picture_is_one_region_and_a_page_without_words_is_none() -> None:

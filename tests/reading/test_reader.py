@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from vrag.geometry import Box, Size
 from vrag.reading.answer import MarkRole, Reading, ReadingOptions, ReadPage
 from vrag.reading.evidence_region import MOST, region_around
+from vrag.reading.page_text import read_page_text
 from vrag.reading.reader import THRESHOLD, find_answer, read
-from vrag.reading.text_layout import layout
 from vrag.types import Item, ItemKind, Word
 
 PLACED = tuple[float, float, str]
@@ -215,7 +215,7 @@ def test_any_question_on_any_items_gives_answers_that_stand_in_them(question: st
 def test_the_region_around_a_reading_covers_its_frame(question: str, item: Item) -> None:
     for reading in read(question, [ReadPage(item)]):
         if reading.frame is not None:
-            region = region_around(layout(item), reading.frame)
+            region = region_around(read_page_text(item), reading.frame)
             assert region.x1 <= reading.frame.x1 < reading.frame.x2 <= region.x2
             assert region.y1 <= reading.frame.y1 < reading.frame.y2 <= region.y2
             assert region.area <= max(MOST, reading.frame.area) + 1e-9

@@ -13,13 +13,13 @@ from vrag.reading.answer_features import ANSWER_FEATURES
 from vrag.reading.labelled_values import MatchedValue
 from vrag.reading.line_scoring import FITTING, RANK
 from vrag.reading.page_candidates import CERTAIN_TEXT, PageCandidate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.reader import ABSENT_FACTOR, load_text_reader, read, score_by_lines, weigh_candidates
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
-from vrag.reading.text_layout import layout
 from vrag.testing import passage
 from vrag.types import Item, ItemFacts, ItemKind, Word
 
@@ -54,7 +54,7 @@ PAGE = make_page()
 
 
 def weigh(**parts: bool) -> list[PageCandidate]:
-    placed = [(layout(PAGE), find_tables(PAGE, None))]
+    placed = [(read_page_text(PAGE), find_tables(PAGE, None))]
     options = replace(FULL_READING, **parts)
     return weigh_candidates(QUESTION, placed, load_text_reader(), options=options)[0]
 
@@ -84,7 +84,9 @@ def test_without_operations_cells_are_looked_up() -> None:
 
 
 def test_without_the_scorer_the_lines_decide() -> None:
-    _, features = weigh_candidates(QUESTION, [(layout(PAGE), find_tables(PAGE, None))], load_text_reader())
+    _, features = weigh_candidates(
+        QUESTION, [(read_page_text(PAGE), find_tables(PAGE, None))], load_text_reader()
+    )
     readings = read(QUESTION, [ReadPage(PAGE)], options=replace(FULL_READING, learnt=False))
     probabilities, scores = [reading.probability for reading in readings], score_by_lines(features).tolist()
     assert probabilities == sorted(probabilities, reverse=True)

@@ -15,7 +15,7 @@ from vrag.corpus.formats.texts.html_tree import html_sections
 from vrag.geometry import Box
 from vrag.item_facts import decode_facts, encode_facts
 from vrag.reading.answer import ReadPage
-from vrag.reading.reader import TableCache, read
+from vrag.reading.reader import read
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.verification.source_text import read_source
 from vrag.types import Item, ItemFacts, ItemKind, TextCell, TextTable, Word
@@ -54,7 +54,7 @@ def make_item(html: str = TOLLS, text: str | None = None) -> Item:
 
 
 def ask(question: str, item: Item) -> Reading:
-    return read(question, [ReadPage(item)], cache=TableCache())[0]
+    return read(question, [ReadPage(item)])[0]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_nothing_is_computed_from_a_part_of_a_table() -> None:
     table = replace(item.facts.tables[0], is_part=True)
     part = replace(item, id="0" * 16 + "-2", facts=ItemFacts(tables=(table,)))
     question = "What is the sum of all barge tolls?"
-    whole = [reading.text for reading in read(question, [ReadPage(item)], cache=TableCache())]
+    whole = [reading.text for reading in read(question, [ReadPage(item)])]
     assert "79.90" in whole
-    assert "79.90" not in [reading.text for reading in read(question, [ReadPage(part)], cache=TableCache())]
+    assert "79.90" not in [reading.text for reading in read(question, [ReadPage(part)])]
 
 
 def test_cells_of_an_item_with_a_picture_have_the_boxes_of_their_words() -> None:

@@ -43,6 +43,25 @@ def add_items(collection: Collection, items: Sequence[Item]) -> None:
     collection.file_table.upsert(file_rows([(row, len(items))]), "key")
 
 
+def add_pages(
+    collection: Collection, name: str, texts: Sequence[str], *, label: str = "", document: str = "d" * 64
+) -> None:
+    """Adds a document of pages with a text each, and all with the same printed number."""
+    items = [
+        Item(
+            id=item_id(document, ordinal),
+            document=document,
+            document_name=name,
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text=text,
+            facts=ItemFacts(label=label),
+        )
+        for ordinal, text in enumerate(texts, 1)
+    ]
+    add_items(collection, items)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     collection = Collection.create(tmp_path / "collection")
@@ -80,19 +99,7 @@ def test_no_more_hits_come_than_are_asked_for(engine: Engine) -> None:
 
 
 def test_a_page_comes_first_beside_the_few_hits_that_there_are(engine: Engine) -> None:
-    document = "e" * 64
-    pages = [
-        Item(
-            id=item_id(document, ordinal),
-            document=document,
-            document_name="e.pdf",
-            kind=ItemKind.PAGE,
-            ordinal=ordinal,
-            text=text,
-        )
-        for ordinal, text in ((1, "anchorage"), (2, "none"))
-    ]
-    add_items(engine.collection, pages)
+    add_pages(engine.collection, "e.pdf", ("anchorage", "none"))
     assert found(engine, "anchorage page 2") == [("e.pdf", 2), ("e.pdf", 1)]
 
 
@@ -124,4 +131,57 @@ def test_pages_are_found_that_share_no_word_with_the_query_where_there_is_one_do
 ) -> None:
     (hits,) = engine.search([Query("page ii", documents=frozenset({BOOK}))], 10)
     assert [(hit.document_name, hit.ordinal, hit.rank) for hit in hits] == [("book.pdf", 2, 1)]
-    assert found(engine, "page ii") == []
+
+
+def test_a_number_alone_finds_the_only_page_that_has_it_printed(engine: Engine) -> None:
+    assert found(engine, "page ii") == [("book.pdf", 2)]
+    assert found(engine, "page vii") == []
+
+
+def test_a_number_alone_finds_the_pages_of_all_documents_that_have_it(engine: Engine) -> None:
+    add(engine.collection, "d" * 64, "annex.pdf", ("i", "ii", "A-3"))
+    assert found(engine, "page ii") == [("annex.pdf", 2), ("book.pdf", 2)]
+    assert found(engine, "What is on page A-3?") == [("annex.pdf", 3)]
+    assert found(engine, "page ii", top_k=1) == [("annex.pdf", 2)]
+
+
+def test_a_position_alone_finds_pages_only_where_none_has_the_number_printed(engine: Engine) -> None:
+    assert found(engine, "page 3") == [("book.pdf", 5)]
+    assert found(engine, "page 4") == [("book.pdf", 4), ("plain.pdf", 4)]
+
+
+def test_the_document_that_is_named_counts_and_not_that_of_the_best_hit(engine: Engine) -> None:
+    add_pages(engine.collection, "harbour_log-2026.pdf", ("tides", "tides"))
+    best, *_ = found(engine, "boats book boats in the log of the harbour, 2026, page 2")
+    assert best == ("harbour_log-2026.pdf", 2)
+
+
+def test_the_only_page_comes_first_though_another_document_has_the_better_hits(engine: Engine) -> None:
+    add_pages(engine.collection, "d.pdf", ("lighthouse",), label="xii")
+    assert found(engine, "boats plain.pdf page xii")[0] == ("d.pdf", 1)
+
+
+def test_pages_of_several_documents_follow_the_hits(engine: Engine) -> None:
+    for name in ("d", "e"):
+        add_pages(engine.collection, f"{name}.pdf", ("lighthouse",), label="xii", document=name * 64)
+    hits = found(engine, "boats plain.pdf page xii", top_k=20)
+    assert hits[0][0] == "plain.pdf"
+    assert hits[-2:] == [("d.pdf", 1), ("e.pdf", 1)]
+
+
+def test_a_file_is_not_named_by_a_number_alone(engine: Engine) -> None:
+    add(engine.collection, "d" * 64, "2.pdf", ("", ""))
+    assert found(engine, "boats plain.pdf page 2")[0] == ("plain.pdf", 2)
+
+
+def test_a_number_alone_is_looked_up_in_all_collections(tmp_path: Path) -> None:
+    engines: dict[str, Engine] = {}
+    for name, document, labels in (("a", OTHER, ("",) * 5), ("b", BOOK, LABELS), ("c", BOOK, LABELS)):
+        collection = Collection.create(tmp_path / name)
+        add(collection, document, f"{name}.pdf", labels)
+        engines[name] = Engine(collection, None)
+    searcher = MultiSearcher(engines)
+    (hits,) = searcher.search([Query("page ii")], 10)
+    assert [(hit.document_name, hit.ordinal, hit.row // NUMBER_STRIDE) for hit in hits] == [("b.pdf", 2, 1)]
+    (hits,) = searcher.search([Query("page ii", corpora=frozenset({"a"}))], 10)
+    assert hits == []

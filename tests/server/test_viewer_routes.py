@@ -25,7 +25,7 @@ from vrag.server.collections.registry import OpenCollection
 from vrag.server.item_files import CollectionFiles
 from vrag.server.options import ServerOptions
 from vrag.server.viewer.routes import DocumentTexts
-from vrag.types import Document, DocumentStatus, Item, ItemKind, item_id
+from vrag.types import Document, DocumentStatus, Item, ItemFacts, ItemKind, item_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -393,3 +393,38 @@ class TestFile:
         for path in (f"/documents/{id}/file", f"/documents/{id}/find?text=a", f"/items/{id[:16]}-1/words"):
             assert guarded.get(path).status_code == 401
             assert guarded.get(path, headers={"authorization": "Bearer secret"}).status_code == 200
+
+
+def test_printed_numbers_stand_beside_positions_where_they_are_others(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path / "c")
+    items = [
+        Item(
+            id=item_id("a" * 64, ordinal),
+            document="a" * 64,
+            document_name="a.pdf",
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text="harbour fees",
+            facts=ItemFacts(label=label),
+        )
+        for ordinal, label in enumerate(("iv", ""), 1)
+    ]
+    collection.item_table.append(item_rows(items))
+    row = Document(
+        path="/a.pdf", id="a" * 64, name="a.pdf", size=1, mtime_ns=1, status=DocumentStatus.READY, items=2
+    )
+    collection.file_table.upsert(file_rows([(row, 2)]), "key")
+    desk = Desk(tmp_path, (collection,), tmp_path / "runs")
+
+    first, second = desk.get(f"/documents/{'a' * 64}").json()["items"]
+    assert (first["ordinal"], first["page_label"]) == (1, "iv")
+    assert "page_label" not in second
+    assert [
+        page["page_label"] for page in desk.get(f"/documents/{'a' * 64}/find?text=fees").json()["pages"]
+    ] == [
+        "iv",
+        "",
+    ]
+    assert desk.get(f"/items/{desk.item('a.pdf')}").json()["page_label"] == "iv"
+    hits = ask(desk.app, "POST", "/search", json={"queries": "page iv"}).json()["results"][0]["data"]
+    assert [(hit["page"], hit.get("page_label")) for hit in hits] == [(1, "iv")]

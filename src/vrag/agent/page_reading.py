@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import CollectionError, SearchError
 from vrag.reading.answer import ReadPage
-from vrag.reading.reader import TABLES
+from vrag.reading.page_text import read_page_text
 from vrag.reading.tables.formats import format_markdown
 from vrag.search.searcher import Searcher
 from vrag.types import Item
@@ -27,7 +27,8 @@ def open_page(searcher: Searcher, item: Item) -> ReadPage:
 def describe_tables(searcher: Searcher, item: Item) -> str:
     """Return the tables of a page in Markdown with their captions; empty where there are none."""
     written: list[str] = []
-    for table in TABLES.tables(open_page(searcher, item)):
+    page = open_page(searcher, item)
+    for table in read_page_text(page.item).tables(page.picture):
         text = f"{table.caption}\n\n{format_markdown(table)}".strip()
         if sum(map(len, written)) + len(text) > MAX_TABLE_CHARS:
             break

@@ -19,7 +19,7 @@ from vrag.chat.messages import ChatModel
 from vrag.errors import JudgeError
 from vrag.reading.answer import ReadPage
 from vrag.reading.suggested_questions import MAX_QUESTION_CHARS, suggest_questions
-from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.text.terms import STOP_WORDS, tokens
 
 MAX_PAGE_CHARS, MAX_CHARS = 1500, 12_000
 """Characters of a page, and of all pages, that a model is shown."""

@@ -33,8 +33,8 @@ from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
 from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
+from vrag.reading.page_text import read_page_text
 from vrag.reading.questions.query_analysis import without_form
-from vrag.reading.text_layout import layout
 from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.relevance import Spot
     from vrag.geometry import Size, View
-    from vrag.reading.text_layout import PageLayout
+    from vrag.reading.page_text import PageText
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
 
@@ -248,10 +248,10 @@ class WordLocator:
         self._pages, self._most = pages, most
 
         @lru_cache(_CACHE_SIZE)
-        def layout_of(id: str) -> PageLayout:
-            return layout(searcher.item(id))
+        def layout_of(id: str) -> PageText:
+            return read_page_text(searcher.item(id))
 
-        self._layout: Callable[[str], PageLayout] = layout_of
+        self._layout: Callable[[str], PageText] = layout_of
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
         """Return the regions of the first hits, best first. Raises `SearchError` for an item that is gone."""

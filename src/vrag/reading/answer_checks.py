@@ -8,7 +8,7 @@ from vrag.reading.answer import Reading
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import AMOUNT, TWO_NUMBERS
-from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.text.terms import STOP_WORDS, tokens
 
 _DIGIT = re.compile(r"\d")
 _NUMERIC = frozenset(

@@ -24,10 +24,10 @@ from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.ranking import RankedAnswer
-from vrag.reading.text_layout import is_number, tokens
 from vrag.reading.views.text_lines import Rect
 from vrag.text.folding import fold
 from vrag.text.numerals import DIGITS, parse_digits
+from vrag.text.terms import is_number, tokens
 
 Floats: TypeAlias = NDArray[np.float32]
 

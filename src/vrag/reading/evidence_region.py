@@ -17,8 +17,8 @@ import numpy as np
 
 from vrag.geometry import Box
 from vrag.reading.line_scoring import ScoredPage, locate
+from vrag.reading.page_text import PageText
 from vrag.reading.questions.query_analysis import parse
-from vrag.reading.text_layout import PageLayout
 from vrag.reading.views.text_lines import Rect, around
 
 MOST = 0.24
@@ -36,7 +36,7 @@ MAX_ROUNDS = 6
 """Times that sides are moved, since each may come to cut other words than before."""
 
 
-def region_around(page: PageLayout, place: Box) -> Box:
+def region_around(page: PageText, place: Box) -> Box:
     """Return the part of the page to show for a place."""
     rect = Rect(*place.as_tuple())
     if rect.area >= MOST or not page.lines:
@@ -50,12 +50,12 @@ def region_around(page: PageLayout, place: Box) -> Box:
     return _region(page, int(away.argmin()), rect).box()
 
 
-def _region(page: PageLayout, line: int, place: Rect) -> Rect:
+def _region(page: PageText, line: int, place: Rect) -> Rect:
     """Return the part of the page to show for a place in the given line."""
     return place if place.area >= MOST else around((_block(page, line, place), place)) or place
 
 
-def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
+def _block(page: PageText, line: int, quoted: Rect) -> Rect:
     """Return the block of a line, cut down when it is too large, with its neighbours while it is small.
 
     A margin is added where there is room for it.
@@ -185,12 +185,12 @@ class RankedRegion:
     better, comparable within one call only."""
 
 
-def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_REGIONS) -> list[RankedRegion]:
+def ranked_regions(question: str, pages: Sequence[PageText], most: int = MAX_REGIONS) -> list[RankedRegion]:
     """Return the parts of pages where the words of a question come together.
 
     Pages further down count less: see `locate.RANK`. Of a text without picture the whole is the one part. A
     page without words has none, as nothing is known of it. The pages come best first, as retrieval scored
-    them (see `text_layout.layout`); `most` parts are returned at most, the best first, ties in the order of
+    them (see `read_page_text`); `most` parts are returned at most, the best first, ties in the order of
     the pages.
     """
     blocks: list[tuple[float, ScoredPage, int]] = []

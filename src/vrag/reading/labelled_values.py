@@ -10,12 +10,9 @@ from typing import NamedTuple
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole
-from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
-from vrag.reading.tables.text_pieces import PageText, Piece, join_words, read_words, split_pieces
-from vrag.reading.text_layout import STOP_WORDS, tokens
-from vrag.reading.views.turned_text import list_views
-from vrag.types import Item
+from vrag.reading.tables.text_pieces import Piece, StraightView, StraightWords, join_words, split_pieces
+from vrag.text.terms import STOP_WORDS, tokens
 
 MAX_VALUES = 150
 """Values of a page that are looked at."""
@@ -88,22 +85,17 @@ def match_values(
     return sorted(matched, key=lambda match: -match.score)[:count]
 
 
-def find_labelled_values(item: Item) -> list[LabelledValue]:
-    """Return the values of a page with the labels at each of their sides; none after a reported fault."""
-    return read_part(UnreadPart.VALUES, item, lambda: _find_values(item), [])
-
-
-def _find_values(item: Item) -> list[LabelledValue]:
+def find_labelled_values(views: Iterable[StraightView]) -> tuple[LabelledValue, ...]:
+    """Return the values of a page, which is given by its views, with the labels at each of their sides."""
     found: list[LabelledValue] = []
-    for view in list_views(item):
-        for value in _find_upright_values(view.item):
+    for view, words in views:
+        for value in _find_upright_values(words):
             marks = tuple(replace(mark, box=view.on_picture(mark.box)) for mark in value.marks)
             found.append(replace(value, marks=marks))
-    return found
+    return tuple(found)
 
 
-def _find_upright_values(item: Item) -> list[LabelledValue]:
-    page = read_words(item)
+def _find_upright_values(page: StraightWords) -> list[LabelledValue]:
     rows = split_pieces(page, range(len(page.numbers)))
     pieces = [piece for row in rows for piece in row]
     values = [piece for piece in pieces if _is_value(piece.text)][:MAX_VALUES]
@@ -118,7 +110,7 @@ def _is_value(text: str) -> bool:
     return kind is SpanType.DATE or (kind in VALUE_TYPES and _FIRST.match(text) is not None)
 
 
-def _find_labels(page: PageText, value: Piece, labels: Sequence[Piece]) -> Iterator[LabelledValue]:
+def _find_labels(page: StraightWords, value: Piece, labels: Sequence[Piece]) -> Iterator[LabelledValue]:
     for side, nearest in (
         (LabelSide.BELOW, _nearest_along(value, labels, down=True)),
         (LabelSide.ABOVE, _nearest_along(value, labels, down=False)),
@@ -194,7 +186,7 @@ def _extend(first: Piece, labels: Sequence[Piece], *, down: bool) -> list[Piece]
     return lines if down else lines[::-1]
 
 
-def _box(page: PageText, words: Sequence[int]) -> Box:
+def _box(page: StraightWords, words: Sequence[int]) -> Box:
     """Return the rectangle around words, as on the picture."""
     boxes = page.boxes[list(words)]
     x1, y1 = boxes[:, :2].min(axis=0).tolist()

@@ -16,10 +16,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.page_text import PageText
 from vrag.reading.questions.answer_types import AnswerKind
 from vrag.reading.questions.page_numbers import match_page
 from vrag.reading.questions.query_analysis import QuestionAnalysis
-from vrag.reading.text_layout import PageLayout, one_edit_apart, tokens
+from vrag.text.terms import one_edit_apart, tokens
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
@@ -82,7 +83,7 @@ _KINDS = {
 class ScoredPage:
     """The support for an answer by the lines of one page."""
 
-    page: PageLayout
+    page: PageText
     places: dict[str, list[int]]
     """Numbers of the lines that hold each term, for terms that occur."""
     weights: Mapping[str, float]
@@ -105,7 +106,7 @@ class ScoredPage:
         return _support(self.page, self.places, self.weights, rects)
 
 
-def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[ScoredPage]:
+def locate(question: QuestionAnalysis, pages: Sequence[PageText]) -> list[ScoredPage]:
     """Score every line of the pages, which come best first.
 
     A term weighs what its rarity among all lines says, more if it is a name or a number.
@@ -126,7 +127,7 @@ def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[Scor
 
 def _score_page(
     question: QuestionAnalysis,
-    page: PageLayout,
+    page: PageText,
     places: dict[str, list[int]],
     weights: Mapping[str, float],
     rank: int,
@@ -155,7 +156,7 @@ def _score_page(
 
 
 def _support(
-    page: PageLayout,
+    page: PageText,
     places: Mapping[str, Sequence[int]],
     weights: Mapping[str, float],
     rects: NDArray[np.float64],
@@ -167,7 +168,7 @@ def _support(
     return total
 
 
-def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]]:
+def _places(question: QuestionAnalysis, page: PageText) -> dict[str, list[int]]:
     """Return the lines that hold each term of the question, or the kind of thing that it names."""
     text = page.item.text
     words = page.line_terms
@@ -199,7 +200,7 @@ def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
     return near | joined | {word for word in vocabulary if term in word}
 
 
-def nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
+def nearness(page: PageText, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
     step = -(-len(places) // MAX_PLACES)
     lines = page.rects[np.asarray(places[::step])]

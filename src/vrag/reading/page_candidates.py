@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from vrag.geometry import Box
 from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
 from vrag.reading.answer_checks import can_answer
-from vrag.reading.labelled_values import LabelledValue, MatchedValue, find_labelled_values, match_values
+from vrag.reading.labelled_values import LabelledValue, MatchedValue, match_values
 from vrag.reading.line_scoring import ScoredPage
+from vrag.reading.page_text import PageText
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.scorer import CandidateScorer
@@ -21,8 +22,8 @@ from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, PageLayout, tokens
 from vrag.reading.views.text_lines import Rect, around
+from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item
 
 MAX_CONTEXT_CHARS = 300
@@ -94,7 +95,7 @@ def list_candidates(
         ]
         yield from _with_margins(number, pairs[:PER_TABLE], table)
     if options.values:
-        values = match_values(find_labelled_values(page.item), scored.weights, MAX_VALUES)
+        values = match_values(page.values, scored.weights, MAX_VALUES)
         labelled = [(_read_value(page.item.id, match.value), match) for match in values]
         yield from _with_margins(number, [pair for pair in labelled if can_answer(question, pair[0])])
     whole = _complete_spans(page.item.text, spans, kind)
@@ -315,12 +316,12 @@ def frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
     return rect.box() if rect else None
 
 
-def read_span(layout: PageLayout, span: tuple[int, int], sentence: tuple[int, int]) -> Reading:
+def read_span(page: PageText, span: tuple[int, int], sentence: tuple[int, int]) -> Reading:
     """Return a range of a page's text as an answer, with the sentence around it."""
-    words, around_it = layout.rect_of(*span), layout.rect_of(*sentence)
-    text = layout.item.text
+    words, around_it = page.rect_of(*span), page.rect_of(*sentence)
+    text = page.item.text
     return Reading(
-        item=layout.item.id,
+        item=page.item.id,
         text=_SPACE.sub(" ", text[slice(*span)]).strip(),
         context=_shorten(_SPACE.sub(" ", text[slice(*sentence)]).strip()),
         frame=around_it.box() if around_it else None,

@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from vrag.errors import VragError
@@ -34,9 +33,9 @@ from vrag.reading.page_candidates import (
     list_candidates,
 )
 from vrag.reading.page_faults import UnreadPart, read_part
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.field_answers import find_field_answer
 from vrag.reading.places.named_cells import find_named_cell
-from vrag.reading.places.page_words import read_words
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
 from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
@@ -46,9 +45,7 @@ from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
 from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.ranking import RankedAnswer
-from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import SpanReader, TextReader
 
 WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
@@ -66,30 +63,6 @@ LINE_THRESHOLD = 0.3
 """What takes the place of `THRESHOLD` where candidates are compared by `score_by_lines`."""
 ABSENT_FACTOR = 0.3
 """Factor on what `score_by_lines` gives for each kind of thing that the question names and no page holds."""
-
-
-class TableCache:
-    """The tables of the pages read last, which are found once. May be shared by threads."""
-
-    def __init__(self, pages: int = 256) -> None:
-        self._tables: LRUCache[tuple[str, str], tuple[DocumentTable, ...]] = LRUCache(pages)
-
-    def tables(self, page: ReadPage) -> tuple[DocumentTable, ...]:
-        """Return the tables of a page; none, which is told, where a fault keeps them from being found."""
-        key = page.item.id, page.item.text
-        tables = self._tables.get(key)
-        if tables is None:
-            tables = read_part(
-                UnreadPart.TABLES, page.item, lambda: find_tables(page.item, page.picture()), None
-            )
-            if tables is None:
-                return ()
-            self._tables[key] = tables
-        return tables
-
-
-TABLES = TableCache()
-"""The tables of the pages that this process has read."""
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +85,6 @@ def read(
     pages: Sequence[ReadPage],
     *,
     text_reader: TextReader | None = None,
-    cache: TableCache = TABLES,
     options: ReadingOptions = FULL_READING,
 ) -> list[Reading]:
     """Return the candidates for the answer on some pages, given best first; the likeliest comes first.
@@ -122,7 +94,7 @@ def read(
     """
 
     def read_pages(chosen: Sequence[ReadPage]) -> list[Reading]:
-        return _read_pages(question, chosen, text_reader or load_text_reader(), cache, options)
+        return _read_pages(question, chosen, text_reader or load_text_reader(), options)
 
     try:
         return read_pages(pages)
@@ -144,10 +116,13 @@ def _read_pages(
     question: str,
     pages: Sequence[ReadPage],
     text_reader: TextReader,
-    cache: TableCache,
     options: ReadingOptions,
 ) -> list[Reading]:
-    placed = [(layout(page.item), cache.tables(page) if options.tables else ()) for page in pages]
+    texts = [read_page_text(page.item) for page in pages]
+    placed = [
+        (text, text.tables(page.picture) if options.tables else ())
+        for page, text in zip(pages, texts, strict=True)
+    ]
     hidden = find_hidden_terms(page.item for page in pages)
 
     def rank(asked: str) -> list[Reading]:
@@ -266,7 +241,7 @@ def score_by_lines(features: Floats) -> NDArray[np.float64]:
 
 def weigh_candidates(
     question: str,
-    pages: Sequence[tuple[PageLayout, Sequence[DocumentTable]]],
+    pages: Sequence[tuple[PageText, Sequence[DocumentTable]]],
     text_reader: TextReader,
     table_scorer: CandidateScorer | None = None,
     options: ReadingOptions = FULL_READING,
@@ -297,7 +272,6 @@ def find_answer(
     pages: Sequence[ReadPage],
     *,
     text_reader: TextReader | None = None,
-    cache: TableCache = TABLES,
 ) -> Reading | None:
     """Return the likeliest place of an answer on some pages; None where they do not hold it.
 
@@ -306,13 +280,13 @@ def find_answer(
     that one which the reader finds unlikely, such as the number of things that were counted, has no place;
     nor has a word of the question that it finds unlikely, such as one of two things to choose from.
     """
-    readings = read(question, pages, text_reader=text_reader, cache=cache)
+    readings = read(question, pages, text_reader=text_reader)
     found = next((reading for reading in readings if is_same_phrase(reading.text, answer)), None)
     likely = found.probability if found is not None else 0.0
     if _SMALL_NUMBER.fullmatch(fold_answer(answer)):
         return found if likely >= LIKELY_NUMBER else None
     if likely < THRESHOLD and is_part_of_phrase(answer, question):
         return None
-    words = [read_words(page.item) for page in pages]
+    words = [read_page_text(page.item) for page in pages]
     written = find_written_answer(question, answer, words) if likely < DOUBTFUL else None
     return written or (found and mark_words(found, answer, words))

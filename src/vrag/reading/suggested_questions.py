@@ -15,13 +15,14 @@ from enum import StrEnum
 from typing import TypeVar
 
 from vrag.reading.answer import ReadPage
-from vrag.reading.labelled_values import LabelSide, find_labelled_values
+from vrag.reading.labelled_values import LabelSide
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.phrases import is_same_phrase
-from vrag.reading.reader import TABLES, TableCache, read
+from vrag.reading.reader import read
 from vrag.reading.spans.span_types import VALUE_TYPES, SpanType, type_of_span
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.text_reader import TextReader
+from vrag.text.terms import STOP_WORDS, tokens
 
 T = TypeVar("T")
 MIN_PROBABILITY = 0.5
@@ -119,16 +120,15 @@ def suggest_questions(
     most: int = 4,
     *,
     text_reader: TextReader | None = None,
-    cache: TableCache = TABLES,
 ) -> list[SuggestedQuestion]:
     """Suggest up to `most` questions about the pages or passages of one document, the surest first."""
     text = "\n".join(page.item.text for page in pages)
     language, vocabulary = find_language(text), frozenset(re.findall(r"\w+", text))
     found: list[SuggestedQuestion] = []
     for number in _order_pages(pages):
-        drafts = _draft_questions(pages[number], language, vocabulary, cache)
+        drafts = _draft_questions(pages[number], language, vocabulary)
         for draft in _take_in_turn(drafts, lambda draft: draft.subject, MAX_TRIED):
-            if question := _answered(draft, pages, number, text_reader, cache):
+            if question := _answered(draft, pages, number, text_reader):
                 found.append(question)
             if sum(question.item == pages[number].item.id for question in found) == MAX_OF_PAGE:
                 break
@@ -158,11 +158,9 @@ def _order_pages(pages: Sequence[ReadPage]) -> list[int]:
     return sorted(range(len(pages)), key=lambda number: (-figures[number], number))[:MAX_PAGES]
 
 
-def _draft_questions(
-    page: ReadPage, language: Language, vocabulary: frozenset[str], cache: TableCache
-) -> Iterator[_Draft]:
+def _draft_questions(page: ReadPage, language: Language, vocabulary: frozenset[str]) -> Iterator[_Draft]:
     """Draft questions about one page, of tables first."""
-    for table in cache.tables(page):
+    for table in read_page_text(page.item).tables(page.picture):
         yield from _table_questions(table, language, vocabulary)
     for label, answer in _labels(page):
         if text := _ask_label(label, language, vocabulary):
@@ -209,7 +207,7 @@ def _labels(page: ReadPage) -> Iterator[tuple[str, str]]:
     for label, value in _LINE.findall(page.item.text):
         if _is_value(value.strip()):
             yield label.strip(), value.strip()
-    for value in find_labelled_values(page.item):
+    for value in read_page_text(page.item).values:
         is_beside = value.side in {LabelSide.LEFT, LabelSide.BELOW} or value.size > MIN_FIGURE_SIZE
         if is_beside and _is_value(value.text) and not _SMALL.fullmatch(value.text):
             yield value.label, value.text
@@ -345,14 +343,14 @@ def _is_plural(name: str) -> bool:
 
 
 def _answered(
-    draft: _Draft, pages: Sequence[ReadPage], number: int, text_reader: TextReader | None, cache: TableCache
+    draft: _Draft, pages: Sequence[ReadPage], number: int, text_reader: TextReader | None
 ) -> SuggestedQuestion | None:
     """Return the question if the reader finds its answer on its page, and not on others with its words."""
     wanted = {token.term for token in tokens(draft.text)}.difference(STOP_WORDS)
     shared = [len(wanted.intersection(token.term for token in tokens(page.item.text))) for page in pages]
     others = sorted(set(range(len(pages))) - {number}, key=lambda other: (-shared[other], other))[:MAX_OTHERS]
     among = [pages[at] for at in sorted([number, *others])]
-    best = next(iter(read(draft.text, among, text_reader=text_reader, cache=cache)), None)
+    best = next(iter(read(draft.text, among, text_reader=text_reader)), None)
     item = pages[number].item.id
     if best is None or best.probability < MIN_PROBABILITY or best.item != item:
         return None

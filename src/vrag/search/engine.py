@@ -19,7 +19,7 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
-from vrag.search.named_pages import put_named_pages_first
+from vrag.search.named_pages import PageSource, put_named_pages_first
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
@@ -198,7 +198,7 @@ class Engine(ForwardedItems):
         catalog = snapshot.catalog
         found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
         return [
-            put_named_pages_first(hits, query, top_k, catalog, self.collection)
+            put_named_pages_first(hits, query, top_k, [PageSource(catalog, self.collection)])
             for query, hits in zip(queries, found, strict=True)
         ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vrag.errors import FingerprintMismatch, SearchError
 from vrag.reading.questions.page_numbers import named_pages
 from vrag.search.engine import Ranking, address_parts, depth_of, fused
-from vrag.search.named_pages import put_named_pages_first
+from vrag.search.named_pages import PageSource, put_named_pages_first
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
@@ -96,22 +96,23 @@ class MultiSearcher(ForwardedItems):
                     hits = snapshots[name].catalog.hits(ids)
                     numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
                     found[n].setdefault(ranking, []).extend(numbered)
-        merged = [_merge(lists, depth, top_k) for lists in found]
         return [
-            self._with_named_pages(hits, query, top_k, snapshots)
-            for hits, query in zip(merged, queries, strict=True)
+            self._with_named_pages(_merge(lists, depth, top_k), query, top_k, snapshots)
+            for lists, query in zip(found, queries, strict=True)
         ]
 
     def _with_named_pages(
         self, hits: list[Hit], query: Query, top_k: int, snapshots: Mapping[str, Snapshot]
     ) -> list[Hit]:
-        """Put the pages first that a query names, of the collection that has the best hit."""
-        if not hits or not named_pages(query.text):
+        """Put the pages first that a query names, of the collections that it searches."""
+        if not named_pages(query.text):
             return hits
-        place = hits[0].row // NUMBER_STRIDE
-        name = list(self._engines)[place]
-        catalog, collection = snapshots[name].catalog, self._engines[name].collection
-        return put_named_pages_first(hits, query, top_k, catalog, collection, place * NUMBER_STRIDE)
+        sources = [
+            PageSource(snapshots[name].catalog, engine.collection, place * NUMBER_STRIDE)
+            for place, (name, engine) in enumerate(self._engines.items())
+            if _queries_of([query], name)
+        ]
+        return put_named_pages_first(hits, query, top_k, sources)
 
     def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the documents of the collections as `DocumentLister.list_documents` describes."""

@@ -1,37 +1,56 @@
 """Pages that a query names by their numbers come first among its hits: "fees on page 12", "page iv".
 
 Words do not find them: a page does not say its position, and a number stands on many pages. Both meanings are
-looked up in the document of the best hit: the number that is printed on a page, and its position in the file.
-Where nothing is found they are looked up in the only document that there is.
+looked up, the number that is printed on a page and its position in the file: in the document that the query
+names, in that of the best hit, or in the only one that there is. Where these have no such page, it is looked
+up in all documents: the pages of the only one that has it come first, those of several behind the hits.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vrag.index.tables.table import literal
 from vrag.item_facts import decode_facts
 from vrag.reading.questions.page_numbers import named_pages
+from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
     from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
     from vrag.types import Hit, Query
 
 MAX_FIRST = 4
 """Pages that are put before others."""
+MIN_NAME_CHARS = 3
+"""Letters of a word by which a file is named: "2.pdf" is not named by "page 2"."""
+
+
+class PageSource(NamedTuple):
+    """A collection in which named pages are looked up."""
+
+    catalog: Catalog
+    """The version of the collection that was searched."""
+    collection: Collection
+    first_row: int = 0
+    """Number of its first item, as `Hit.row` counts."""
+
+    def list_pages(self, query: Query) -> NDArray[np.bool_]:
+        """Return which items are pages that a query may find, (items,)."""
+        return self.catalog.mask(query) & self.catalog.kinds.among({ItemKind.PAGE.value})
 
 
 def put_named_pages_first(
-    hits: list[Hit],
-    query: Query,
-    top_k: int,
-    catalog: Catalog,
-    collection: Collection,
-    first_row: int = 0,
+    hits: list[Hit], query: Query, top_k: int, sources: Sequence[PageSource]
 ) -> list[Hit]:
     """Return `top_k` hits or fewer, with the pages first that a query names.
 
@@ -39,37 +58,125 @@ def put_named_pages_first(
         hits: What was found for the query, best first; they are returned where it names no page.
         query: The query.
         top_k: Number of hits at most.
-        catalog: The version of the collection that has the best hit.
-        collection: The collection.
-        first_row: Number of its first item, as `Hit.row` counts.
+        sources: The collections that it searches. A document that is in several is that of the first.
     """
     numbers = named_pages(query.text)
-    document = _find_document(hits, query, catalog) if numbers else None
-    if document is None:
+    if not numbers:
         return hits
-    is_page = catalog.mask(query) & catalog.documents.among({document})
-    is_page &= catalog.kinds.among({ItemKind.PAGE.value})
-    positions = {int(catalog.ordinals[page]): catalog.ids[page] for page in np.flatnonzero(is_page)}
-    labels = _labels(collection, list(positions.values()))
-    printed = [id for id in positions.values() if labels.get(id, "").casefold() in numbers]
-    counted = [id for ordinal, id in sorted(positions.items()) if str(ordinal) in numbers]
-    named = list(dict.fromkeys((*printed, *counted)))[:MAX_FIRST]
-    score = hits[0].score if hits else 0.0
-    first = [replace(hit, row=first_row + hit.row) for hit in catalog.hits([(id, score) for id in named])]
-    others = [hit for hit in hits if hit.item not in named]
-    return [replace(hit, rank=rank) for rank, hit in enumerate([*first, *others][:top_k], 1)]
+    document = _find_document(hits, query, sources)
+    first = _find_pages(query, sources, numbers, document)[:MAX_FIRST] if document else []
+    last: list[Hit] = []
+    if not first:
+        pages = _find_labelled(query, sources, numbers) or _find_counted(query, sources, numbers)
+        is_only = len({page.document for page in pages}) == 1
+        first, last = (pages[:MAX_FIRST], []) if is_only else ([], _order_by_document(pages, hits))
+    best, least = (hits[0].score, hits[-1].score) if hits else (0.0, 0.0)
+    ordered = [replace(hit, score=best) for hit in first]
+    for hit in (*hits, *(replace(hit, score=least) for hit in last)):
+        if all(hit.item != other.item for other in ordered):
+            ordered.append(hit)
+    return [replace(hit, rank=rank) for rank, hit in enumerate(ordered[:top_k], 1)]
 
 
-def _find_document(hits: list[Hit], query: Query, catalog: Catalog) -> str | None:
-    """Return the document of which a query names pages: that of the best hit, or else the only one."""
+def _find_document(hits: Sequence[Hit], query: Query, sources: Sequence[PageSource]) -> str | None:
+    """Return the document of which a query names pages: that it names, that of the best hit, the only one."""
+    names = {document: name for source in sources for document, name in _list_documents(source, query)}
+    terms = {token.term for token in tokens(query.text)}
+    named = [
+        (len(words), document) for document, name in names.items() if (words := _name_terms(name)) <= terms
+    ]
+    most = max((count for count, _ in named), default=0)
+    best = [document for count, document in named if count == most] if most else []
+    if len(best) == 1:
+        return best[0]
     if hits:
-        row = catalog.row(hits[0].item)
-        return None if row is None else catalog.documents[row]
-    documents = {catalog.documents[int(row)] for row in np.flatnonzero(catalog.mask(query))}
-    return documents.pop() if len(documents) == 1 else None
+        return hits[0].document
+    return next(iter(names)) if len(names) == 1 else None
 
 
-def _labels(collection: Collection, ids: list[str]) -> dict[str, str]:
-    """Return the printed numbers of pages, where they are known."""
-    rows = collection.item_table.find("id", ids, ["id", "facts"]).to_pylist()
-    return {row["id"]: decode_facts(row["facts"]).label for row in rows if row["facts"]}
+def _list_documents(source: PageSource, query: Query) -> Iterator[tuple[str, str]]:
+    """Yield the documents that a query may find, with the names of their files."""
+    catalog = source.catalog
+    rows = np.flatnonzero(catalog.mask(query))
+    _, first = np.unique(catalog.documents.codes[rows], return_index=True)
+    for row in rows[first].tolist():
+        yield catalog.documents[row], catalog.document_names[row]
+
+
+def _name_terms(name: str) -> frozenset[str]:
+    """Return the terms of the name of a file without its ending; none if no word tells it from a number.
+
+    >>> sorted(_name_terms("Harbour_fees-2026.pdf")), sorted(_name_terms("2.pdf"))
+    (['2026', 'fee', 'harbour'], [])
+    """
+    terms = {token.term for token in tokens(PurePath(name).stem.replace("_", " "))} - STOP_WORDS
+    is_name = any(term.isalpha() and len(term) >= MIN_NAME_CHARS for term in terms)
+    return frozenset(terms) if is_name else frozenset()
+
+
+def _find_pages(
+    query: Query, sources: Sequence[PageSource], numbers: frozenset[str], document: str
+) -> list[Hit]:
+    """Return the pages of a document with one of the numbers: those that have it printed on them first."""
+    for source in sources:
+        catalog = source.catalog
+        rows = np.flatnonzero(source.list_pages(query) & catalog.documents.among({document}))
+        ordered = sorted(rows.tolist(), key=lambda row: int(catalog.ordinals[row]))
+        ids = {catalog.ids[row]: str(catalog.ordinals[row]) for row in ordered}
+        if ids:
+            found = source.collection.item_table.find("id", list(ids), ["id", "facts"])
+            labels = _read_labels(found.to_pylist())
+            printed = [id for id in ids if labels.get(id, "") in numbers]
+            counted = [id for id, ordinal in ids.items() if ordinal in numbers]
+            return _list_hits(source, list(dict.fromkeys((*printed, *counted))))
+    return []
+
+
+def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[Hit]:
+    """Return the pages of all documents that have one of the numbers printed on them."""
+    patterns = [literal(f'%"label":"{number}"%') for number in sorted(numbers)]
+    where = " OR ".join(f"lower(facts) LIKE {pattern}" for pattern in patterns)
+    pages: dict[str, Hit] = {}
+    for source in sources:
+        rows = source.collection.item_table.read(["id", "facts"], where, checked=False).data.to_pylist()
+        labels = _read_labels(rows)
+        is_page = source.list_pages(query)
+        ids = [id for id, label in labels.items() if label in numbers and _holds(source, is_page, id)]
+        pages = {hit.item: hit for hit in _list_hits(source, sorted(ids))} | pages
+    return list(pages.values())
+
+
+def _find_counted(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[Hit]:
+    """Return the pages of all documents whose positions are named."""
+    positions = [int(number) for number in numbers if number.isdecimal()]
+    pages: dict[str, Hit] = {}
+    for source in sources:
+        rows = np.flatnonzero(source.list_pages(query) & np.isin(source.catalog.ordinals, positions))
+        pages = {
+            hit.item: hit for hit in _list_hits(source, [source.catalog.ids[row] for row in rows])
+        } | pages
+    return list(pages.values())
+
+
+def _holds(source: PageSource, mask: NDArray[np.bool_], id: str) -> bool:
+    row = source.catalog.row(id)
+    return row is not None and bool(mask[row])
+
+
+def _list_hits(source: PageSource, ids: Sequence[str]) -> list[Hit]:
+    hits = source.catalog.hits([(id, 0.0) for id in ids])
+    return [replace(hit, row=source.first_row + hit.row) for hit in hits]
+
+
+def _order_by_document(pages: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
+    """Return pages of several documents: those first whose documents have the better hits, then by name."""
+    ranks: dict[str, int] = {}
+    for hit in hits:
+        ranks.setdefault(hit.document, hit.rank)
+    worst = len(hits) + 1
+    return sorted(pages, key=lambda page: (ranks.get(page.document, worst), page.document_name, page.ordinal))
+
+
+def _read_labels(rows: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Return the printed numbers of pages, in lower case, where they are known."""
+    return {row["id"]: decode_facts(row["facts"]).label.casefold() for row in rows if row["facts"]}

@@ -93,6 +93,9 @@ class _FoundEntry(BaseModel):
         default=None, description="Path of its document in the collection, as citations show it."
     )
     page: int | None = Field(default=None, ge=1, description="Position in its document, from 1.")
+    page_label: _Name | None = Field(
+        default=None, description="The number that is printed on a page, where it is not its position."
+    )
     url: _Name | None = Field(
         default=None, description="Where the server has its content, relative to the server."
     )
@@ -192,6 +195,9 @@ class ItemInfo(BaseModel):
     )
     kind: Literal["page", "clip", "passage"]
     page: int = Field(ge=1, description="Position in its document, from 1.")
+    page_label: _Name = Field(
+        default="", description="The number that is printed on a page, where it is not its position."
+    )
     uid: _Name = ""
     text: str = ""
     heading: str = ""
@@ -226,6 +232,7 @@ class ItemInfo(BaseModel):
             shown_name=item.shown_name,
             kind=item.kind.value,
             page=item.ordinal,
+            page_label=item.facts.label,
             uid=item.uid,
             text=item.text,
             heading=item.heading,

@@ -23,10 +23,11 @@ from vrag.index.integrity.checksums import CHECKSUMS
 from vrag.index.location import LocalLocation
 from vrag.index.schema import stored_file_checksums
 from vrag.index.tables.table import any_of
+from vrag.item_facts import decode_facts
 from vrag.search.searcher import Searcher
 from vrag.types import Hit, ItemKind, Query
 
-_COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid", CHECKSUMS)
+_COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid", "facts", CHECKSUMS)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
@@ -76,6 +77,8 @@ class ItemDetails:
     """Start of the clip in its video, in seconds."""
     end: float | None = None
     """End of the clip."""
+    page_label: str = ""
+    """The number that is printed on a page, where it is not its position."""
 
 
 class ItemFiles(Protocol):
@@ -99,7 +102,7 @@ class SearcherFiles:
             with suppress(SearchError):
                 item = self._searcher.item(name)
                 times = (item.clip.start, item.clip.end) if item.clip else (None, None)
-                found[name] = ItemDetails(item.text, item.uid, None, None, *times)
+                found[name] = ItemDetails(item.text, item.uid, None, None, *times, item.facts.label)
         return found
 
 
@@ -126,6 +129,7 @@ class CollectionFiles:
                         clip=StoredMedia(collection, clip, sums.clip) if clip else None,
                         start=row["clip_start"],
                         end=row["clip_end"],
+                        page_label=decode_facts(row["facts"]).label,
                     )
         return found
 
@@ -272,6 +276,8 @@ def _entry(shown: DetailedHit) -> dict[str, Any]:
         "document_name": hit.document_name,
         "page": hit.ordinal,
     }
+    if details.page_label:
+        entry["page_label"] = details.page_label
     if hit.shown_name:
         entry["shown_name"] = hit.shown_name
     if details.uid:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from placed_pages import set_page, set_passage
 
-from vrag.reading.places.page_words import PageWords, read_words
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.phrases import find_phrase, is_part_of_phrase
 from vrag.types import Item, TextSource
 
@@ -21,7 +21,7 @@ PAGE = set_page(*LINES)
 
 
 def found(phrase: str, item: Item = PAGE) -> list[str]:
-    words = read_words(item)
+    words = read_page_text(item)
     places = find_phrase(phrase, words)
     return [item.text[words.forms[place.first].start : words.forms[place.last].end] for place in places]
 
@@ -82,9 +82,9 @@ def test_words_of_two_columns_are_no_phrase() -> None:
 
 
 def test_a_phrase_of_two_lines_has_a_rectangle_for_each() -> None:
-    words = read_words(PAGE)
+    words = read_page_text(PAGE)
     (place,) = find_phrase("international office", words)
-    first, second = words.rects(place.first, place.last)
+    first, second = words.rects_of_forms(place.first, place.last)
     assert (first.y1, second.y1) == (0.10, 0.13)
 
 
@@ -97,14 +97,14 @@ def test_a_phrase_is_found_in_a_text_without_boxes() -> None:
 @given(st.lists(st.sampled_from("ferry Orla 12 300 5% −5 the co- inter- ¹ , Saltby".split()), max_size=8))
 def test_what_is_found_has_the_letters_and_digits_of_the_phrase(words: list[str]) -> None:
     """A phrase cut out of a page is found where it was cut out."""
-    page = read_words(set_page((0.0, 0.1, " ".join(words))) if words else set_passage(""))
+    page = read_page_text(set_page((0.0, 0.1, " ".join(words))) if words else set_passage(""))
     for first in range(len(page.forms)):
         for last in range(first, len(page.forms)):
             phrase = page.text[page.forms[first].start : page.forms[last].end]
             check_places(phrase, page)
 
 
-def check_places(phrase: str, page: PageWords) -> None:
+def check_places(phrase: str, page: PageText) -> None:
     for place in find_phrase(phrase, page):
         text = page.text[page.forms[place.first].start : page.forms[place.last].end]
         assert [letter for letter in phrase if letter in "0123456789"] == [

@@ -11,11 +11,11 @@ from placed_pages import set_page
 from vrag.geometry import Box, iou
 from vrag.reading.answer import ReadPage
 from vrag.reading.line_scoring import locate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.reader import find_answer
-from vrag.reading.text_layout import layout
 from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
@@ -51,12 +51,12 @@ PAGE = ReadPage(ITEM, lambda: PICTURE)
 
 def chosen(question: str, parts: Sequence[Rect]) -> Rect | None:
     analysis = parse(question)
-    (scored,) = locate(analysis, [layout(ITEM)])
+    (scored,) = locate(analysis, [read_page_text(ITEM)])
     return choose_visual_part(analysis, scored, parts, ())
 
 
 def test_what_is_drawn_is_found_and_running_text_is_not() -> None:
-    parts = find_visual_parts(PAGE, layout(ITEM))
+    parts = find_visual_parts(PAGE, read_page_text(ITEM))
     assert len(parts) == 2
     assert all(iou(part.box(), box) > 0.9 for part, box in zip(parts, (CHART, PHOTO), strict=True))
 
@@ -65,12 +65,12 @@ def test_what_is_drawn_is_found_and_running_text_is_not() -> None:
 def test_text_lines_and_icons_are_no_pictures(boxes: Sequence[Box]) -> None:
     item = set_page((0.1, 0.1, PROSE), (0.1, 0.13, PROSE), (0.1, 0.16, "Short line"))
     picture = draw(item, *boxes)
-    assert find_visual_parts(ReadPage(item, lambda: picture), layout(item)) == ()
+    assert find_visual_parts(ReadPage(item, lambda: picture), read_page_text(item)) == ()
 
 
 def test_a_page_without_picture_has_none() -> None:
     item = set_page((0.1, 0.1, PROSE))
-    assert find_visual_parts(ReadPage(item), layout(item)) == ()
+    assert find_visual_parts(ReadPage(item), read_page_text(item)) == ()
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_page_without_picture_has_none() -> None:
     ],
 )
 def test_a_question_names_a_picture(question: str, box: Box) -> None:
-    part = chosen(question, find_visual_parts(PAGE, layout(ITEM)))
+    part = chosen(question, find_visual_parts(PAGE, read_page_text(ITEM)))
     assert part is not None
     assert iou(part.box(), box) > 0.8
 
 
 def test_a_question_about_text_names_none() -> None:
-    assert chosen("Who counts the passengers?", find_visual_parts(PAGE, layout(ITEM))) is None
+    assert chosen("Who counts the passengers?", find_visual_parts(PAGE, read_page_text(ITEM))) is None
 
 
 def test_the_part_of_a_page_is_the_chart_that_the_question_is_about() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from placed_pages import marked_words, read_pages, set_page
 
-from vrag.reading.places.page_words import read_words
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.written_answers import find_written_answer, split_entries
 from vrag.reading.reader import find_answer
 
@@ -37,7 +37,7 @@ def test_the_entries_of_a_list(answer: str, entries: tuple[str, ...]) -> None:
 
 def test_entries_of_a_list_are_marked_where_they_stand_together() -> None:
     answer = "['Times New Roman', 'Arial', 'Comic Sans']"
-    reading = find_written_answer("What are three bad fonts?", answer, [read_words(FONTS)])
+    reading = find_written_answer("What are three bad fonts?", answer, [read_page_text(FONTS)])
     assert reading is not None
     assert marked_words(FONTS, reading.marks) == "Times New Roman Arial Comic Sans"
     assert all(0.5 < mark.box.y1 < 0.6 for mark in reading.marks)
@@ -47,11 +47,11 @@ def test_entries_of_a_list_are_marked_where_they_stand_together() -> None:
 
 @pytest.mark.parametrize("answer", ["Garamond, Palatino, Optima and Arial", "Garamond and Arial"])
 def test_a_list_of_which_one_entry_stands_on_the_page_is_not_marked(answer: str) -> None:
-    assert find_written_answer("What are bad fonts?", answer, [read_words(FONTS)]) is None
+    assert find_written_answer("What are bad fonts?", answer, [read_page_text(FONTS)]) is None
 
 
 def test_a_word_that_stands_in_several_places_is_marked_by_its_context_alone() -> None:
-    pages = [read_words(FONTS)]
+    pages = [read_page_text(FONTS)]
     assert find_written_answer("What?", "Arial", pages) is None
     reading = find_written_answer("Which is named in the introduction?", "Arial", pages)
     assert reading is not None

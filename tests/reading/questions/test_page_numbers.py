@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from vrag.reading.line_scoring import locate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.questions.page_numbers import match_page, named_pages
 from vrag.reading.questions.query_analysis import parse, search_query
-from vrag.reading.text_layout import layout
 from vrag.types import Item, ItemFacts, ItemKind, item_id
 
 
@@ -83,7 +83,7 @@ def test_a_page_with_the_number_asked_for_is_read_before_another_with_the_same_w
     question = parse("What does page 2 say about the first boats?")
 
     def best_page(items: list[Item]) -> int:
-        scored = locate(question, [layout(item) for item in items])
+        scored = locate(question, [read_page_text(item) for item in items])
         return max(scored, key=lambda each: float(each.score.max())).page.item.ordinal
 
     pages = [page(1, "i"), page(2, "ii"), page(3, "1"), page(4, "2")]

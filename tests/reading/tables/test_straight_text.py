@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from vrag.geometry import Box, Size
 from vrag.reading.tables.ruled.ruling_lines import find_rules
-from vrag.reading.tables.text_pieces import read_words
+from vrag.reading.tables.text_pieces import straighten_words
 from vrag.types import Item, ItemKind, TextSource, Word
 
 SIZE = 1000
@@ -44,12 +44,12 @@ def make_lines(slope: float, *, rising: bool = False) -> Item:
 
 @pytest.mark.parametrize("rising", [False, True])
 def test_letters_of_different_heights_do_not_tilt_a_page(rising: bool) -> None:
-    assert read_words(make_lines(0.0, rising=rising)).slope == 0.0
+    assert straighten_words(make_lines(0.0, rising=rising)).slope == 0.0
 
 
 @pytest.mark.parametrize("slope", [-0.03, 0.02])
 def test_a_tilted_page_is_set_straight(slope: float) -> None:
-    page = read_words(make_lines(slope))
+    page = straighten_words(make_lines(slope))
 
     assert page.slope == pytest.approx(slope, abs=0.002)
     firsts = page.straight[::8, 3] - page.straight[7::8, 3]

@@ -11,7 +11,7 @@ from tests.reading.tables.drawn_pages import HEIGHT, LINE, WIDTH, DrawnPage
 from vrag.reading.tables.evidence import PageGround, is_amount, is_figure
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.grid import Area
-from vrag.reading.tables.text_pieces import read_words
+from vrag.reading.tables.text_pieces import straighten_words
 
 YEARS = ("2019", "2020", "2021", "2022")
 VALUES = ("61.2", "62.4", "64.5", "63.8")
@@ -181,7 +181,7 @@ def draw_noise() -> PageGround:
     page = DrawnPage()
     page.write(100, 100, "one two")
     page.picture.paste(Image.effect_noise((WIDTH, HEIGHT - 10 * LINE), 90).convert("RGB"))
-    return PageGround(page.picture, read_words(page.item()))
+    return PageGround(page.picture, straighten_words(page.item()))
 
 
 NOISE = draw_noise()

@@ -8,7 +8,7 @@ from tests.reading.tables.drawn_pages import HEIGHT, LINE, WIDTH, DrawnPage
 from tests.reading.tables.test_finder import texts
 from vrag.geometry import Box
 from vrag.reading.tables.finder import find_tables
-from vrag.reading.tables.text_pieces import read_words
+from vrag.reading.tables.text_pieces import straighten_words
 from vrag.types import Word
 
 PITCH = 11.0
@@ -53,7 +53,7 @@ def test_words_with_one_blank_between_them_are_one_cell_of_typed_text() -> None:
 
     (table,) = find_tables(item, page.picture)
 
-    assert read_words(item).monospaced
+    assert straighten_words(item).monospaced
     assert texts(table) == [
         ["Age of vessel", "Catch", "Share"],
         ["Under 1 year", "12,880", "11.5"],
@@ -146,7 +146,7 @@ def test_proportional_text_is_not_typed() -> None:
         box = Box.unit(0.1, (100 + 30 * number) / HEIGHT, 0.1 + width / WIDTH, (118 + 30 * number) / HEIGHT)
         page.words.append(Word(start, start + len(word), box))
 
-    assert not read_words(page.item()).monospaced
+    assert not straighten_words(page.item()).monospaced
 
 
 def test_figures_under_figures_are_a_table_whose_corner_names_them_and_repeated_heads_begin_another() -> None:

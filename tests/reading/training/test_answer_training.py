@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from vrag.reading.answer import Reading, ReadingOptions
 from vrag.reading.answer_features import ANSWER_FEATURES
-from vrag.reading.labelled_values import LabelSide, find_labelled_values
+from vrag.reading.labelled_values import LabelSide
 from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.reader import load_text_reader
 from vrag.reading.scorer import CandidateScorer, TrainingOptions
 from vrag.reading.spans.reader import ScoredSpan
@@ -235,7 +236,7 @@ def test_a_card_has_its_value_beside_its_label() -> None:
     cards = [ValueCard("58 %", "miss the bakery on board"), ValueCard("312", "voices were heard")]
     for side in LabelSide:
         page = typeset_cards("x", 1, "What you told us", cards, side)
-        found = {(one.text, one.label) for one in find_labelled_values(page.item) if one.side is side}
+        found = {(one.text, one.label) for one in read_page_text(page.item).values if one.side is side}
         assert found >= {(card.value, card.label) for card in cards}, side
 
 

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from tests.reading.tables.drawn_pages import DrawnPage
 from vrag.geometry import Box, Size
 from vrag.reading.answer import ReadPage
-from vrag.reading.labelled_values import find_labelled_values
-from vrag.reading.places.page_words import read_words as read_page_words
-from vrag.reading.reader import TableCache, read
+from vrag.reading.page_text import read_page_text
+from vrag.reading.reader import read
 from vrag.reading.tables.finder import find_tables
-from vrag.reading.text_layout import layout
 from vrag.reading.views.turned_text import UprightView, list_views, turn_upright
 from vrag.types import Item, ItemFacts, TurnedText
 
@@ -92,7 +90,7 @@ def test_tables_are_those_of_the_upright_page(angle: int) -> None:
 @ANGLES
 def test_lines_and_blocks_are_those_of_the_upright_page(angle: int) -> None:
     item = draw().item()
-    upright, found = layout(item), layout(lay(item, angle))
+    upright, found = read_page_text(item), read_page_text(lay(item, angle))
     assert [(line.start, line.end) for line in found.lines] == [
         (line.start, line.end) for line in upright.lines
     ]
@@ -108,7 +106,7 @@ def test_labels_and_values_are_those_of_the_upright_page(angle: int) -> None:
     page.write(200, 200, "93")
     page.write(150, 222, "moorings in all")
     item = page.item()
-    upright, found = find_labelled_values(item), find_labelled_values(lay(item, angle))
+    upright, found = read_page_text(item).values, read_page_text(lay(item, angle)).values
     assert upright
     assert [(value.text, value.label) for value in found] == [(value.text, value.label) for value in upright]
     assert found[0].marks[0].box.as_tuple() == pytest.approx(
@@ -133,7 +131,7 @@ def test_a_turned_table_beside_upright_text_is_read() -> None:
     )
     (table,) = find_tables(both, None)
     assert [cell.text for cell in table.cells if cell.row == 2] == ["Saltby", "87", "93"]
-    best, *_ = read("How many moorings did Saltby have in 2024?", [ReadPage(both)], cache=TableCache())
+    best, *_ = read("How many moorings did Saltby have in 2024?", [ReadPage(both)])
     assert best.text == "93"
 
 
@@ -147,8 +145,8 @@ def test_words_of_a_turned_line_have_one_rectangle(angle: int) -> None:
     page = DrawnPage()
     page.write(200, 200, "the harbour master receives the keys")
     item = page.item()
-    upright, turned = read_page_words(item), read_page_words(lay(item, angle))
-    (expected,) = upright.rects(1, 3)
-    (found,) = turned.rects(1, 3)
+    upright, turned = read_page_text(item), read_page_text(lay(item, angle))
+    (expected,) = upright.rects_of_forms(1, 3)
+    (found,) = turned.rects_of_forms(1, 3)
     assert tuple(found) == pytest.approx(turn_upright(expected, 360 - angle))
     assert turned.run_on(2) == upright.run_on(2)

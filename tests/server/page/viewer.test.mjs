@@ -36,6 +36,12 @@ test("a page that is typed is the one of its number, or the next where it is mis
   assert.equal(typedPage([], "1"), null);
 });
 
+test("a printed number that is typed is the page that has it, a position the page that stands there", () => {
+  const parts = ["i", "ii", undefined, "A-1", "2"].map((page_label, at) => ({ id: `x-${at}`, kind: "page", ordinal: at + 1, page_label }));
+  assert.deepEqual(["i", " II ", "a-1", "2", "3"].map((text) => typedPage(parts, text)), [0, 1, 3, 1, 2]);
+  assert.equal(typedPage(parts, "A-2"), null);
+});
+
 test("a picture is asked for in the size that is needed, and as stored where that is not much more", () => {
   const page = { id: "0-1", kind: "page", ordinal: 1, width: 4000, height: 4000 };
   assert.equal(pictureFor(page, 300_000).url, "items/0-1/image?max_pixels=400000");

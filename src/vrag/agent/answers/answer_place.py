@@ -20,10 +20,10 @@ from vrag.geometry import Box, View
 from vrag.reading import completed
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import end_between_words
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.cell_ranges import name_cells
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
 from vrag.reading.reader import THRESHOLD, find_answer
-from vrag.reading.text_layout import layout
 from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
@@ -225,7 +225,7 @@ def _end_between_lines(entry: Evidence, environment: Environment, pictures: list
     except (SearchError, CollectionError):
         return entry
     before = Rect(*entry.box)
-    moved = end_between_words(before, [word for _, _, word in layout(item).words])
+    moved = end_between_words(before, [word for _, _, word in read_page_text(item).words])
     is_same = all(abs(new - old) < SAME for new, old in zip(moved, before, strict=True))
     picture = None if is_same else cut_out(item, moved.box(), environment)
     if picture is None:

@@ -27,9 +27,9 @@ from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
 from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_around
 from vrag.reading.page_faults import UnreadPart, read_part
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.reader import THRESHOLD, read
-from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
@@ -100,7 +100,7 @@ class OfflinePolicy(ABC):
 
     def _region(self, reading: Reading, frame: Box, picture: Picture) -> tuple[float, float, float, float]:
         """Return the region around a reading, as a model would write it for a picture."""
-        around = region_around(layout(self.searcher.item(reading.item)), frame)
+        around = region_around(read_page_text(self.searcher.item(reading.item)), frame)
         return written_box(around, picture, self.profile)
 
     @abstractmethod
@@ -179,7 +179,9 @@ class ExtractivePolicy(OfflinePolicy):
             thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
             return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
         layouts = [
-            layout(self.searcher.item(item)) for item in dict.fromkeys(summary.items) if item in pictures
+            read_page_text(self.searcher.item(item))
+            for item in dict.fromkeys(summary.items)
+            if item in pictures
         ]
         for region in self._rank_regions(summary.question, layouts):
             picture = pictures[region.item]
@@ -188,7 +190,7 @@ class ExtractivePolicy(OfflinePolicy):
         return None
 
     @staticmethod
-    def _rank_regions(question: str, layouts: Sequence[PageLayout]) -> list[RankedRegion]:
+    def _rank_regions(question: str, layouts: Sequence[PageText]) -> list[RankedRegion]:
         """Return the part of the pages with most words of the question; none if there is no page."""
         if not layouts:
             return []

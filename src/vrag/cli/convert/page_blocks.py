@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.reading.text_layout import layout
+from vrag.reading.page_text import read_page_text
 from vrag.reading.views.text_lines import CELL_GAP
 from vrag.text.signs import CHECKED, NOT_CHECKED
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
-    from vrag.reading.text_layout import PageLayout
+    from vrag.reading.page_text import PageText
     from vrag.reading.views.text_lines import Rect, TextLine
     from vrag.types import Item
 
@@ -136,7 +136,7 @@ def _median_size(letters: Counter[float]) -> float:
 
 def list_lines(item: Item, free: Sequence[bool] = ()) -> list[PageLine]:
     """Return the lines of a page in reading order, without the characters that are not free."""
-    page = layout(item)
+    page = read_page_text(item)
     found: list[PageLine] = []
     for line in page.lines:
         shown = item.text[line.start : line.end]
@@ -148,12 +148,12 @@ def list_lines(item: Item, free: Sequence[bool] = ()) -> list[PageLine]:
     return found
 
 
-def _words(page: PageLayout, line: TextLine) -> list[tuple[int, int, Rect]]:
+def _words(page: PageText, line: TextLine) -> list[tuple[int, int, Rect]]:
     first = bisect_left(page.words, line.start, key=lambda word: word[0])
     return page.words[first : bisect_left(page.words, line.end, key=lambda word: word[0])]
 
 
-def _right(page: PageLayout, line: TextLine, words: Sequence[tuple[int, int, Rect]]) -> float:
+def _right(page: PageText, line: TextLine, words: Sequence[tuple[int, int, Rect]]) -> float:
     """Return the right end of a line before a gap that is wider than those of words."""
     if not words:
         return line.rect.x2
@@ -165,7 +165,7 @@ def _right(page: PageLayout, line: TextLine, words: Sequence[tuple[int, int, Rec
     return right
 
 
-def _size(page: PageLayout, line: TextLine, words: Iterable[tuple[int, int, Rect]]) -> float:
+def _size(page: PageText, line: TextLine, words: Iterable[tuple[int, int, Rect]]) -> float:
     """Return the size of the letters of an upright line: its boxes are as high as what is drawn in them."""
     text, height = page.item.text, page.item.size.height if page.item.size else 0
     sizes: list[float] = []

@@ -17,7 +17,7 @@ from vrag.reading.answer_checks import is_measured_otherwise, is_of_kind
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
-from vrag.reading.text_layout import STOP_WORDS, stem, tokens
+from vrag.text.terms import STOP_WORDS, stem, tokens
 from vrag.types import FormField, Item
 
 PROBABILITY = 0.9

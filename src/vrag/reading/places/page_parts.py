@@ -13,10 +13,9 @@ from vrag.geometry import Box
 from vrag.reading.answer import MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import MOST, ranked_regions, region_around
 from vrag.reading.line_scoring import locate
+from vrag.reading.page_text import read_page_text
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.query_analysis import parse
-from vrag.reading.reader import TABLES
-from vrag.reading.text_layout import layout
 from vrag.reading.views.text_lines import Rect, around
 
 MAX_ANSWER_CHARS = 1000
@@ -29,8 +28,8 @@ def find_part_of_answer(page: ReadPage, reading: Reading) -> Box:
     """Return the part of a page to show for an answer that stands on it; the whole without word boxes."""
     if reading.frame is None:
         return Box.unit(0, 0, 1, 1)
-    placed = layout(page.item)
-    parts, tables = find_visual_parts(page, placed), TABLES.tables(page)
+    placed = read_page_text(page.item)
+    parts, tables = find_visual_parts(page, placed), placed.tables(page.picture)
     answer = around(Rect(*mark.box.as_tuple()) for mark in reading.marks if mark.role is MarkRole.ANSWER)
     for place in filter(None, (answer, Rect(*reading.frame.as_tuple()))):
         whole = complete_part(place, parts, tables, MOST)
@@ -42,11 +41,11 @@ def find_part_of_answer(page: ReadPage, reading: Reading) -> Box:
 def find_parts_of_question(question: str, answer: str, pages: Sequence[ReadPage]) -> list[Box | None]:
     """Return the part of each page on which an answer may rest that stands on none; None for none."""
     analysis = parse(question)
-    layouts = [layout(page.item) for page in pages]
+    layouts = [read_page_text(page.item) for page in pages]
     found: list[Box | None] = []
     for page, placed, scored in zip(pages, layouts, locate(analysis, layouts), strict=True):
         parts = find_visual_parts(page, placed)
-        visual = choose_visual_part(analysis, scored, parts, TABLES.tables(page))
+        visual = choose_visual_part(analysis, scored, parts, placed.tables(page.picture))
         if visual is not None and visual.area <= MAX_VISUAL:
             found.append(visual.box())
             continue

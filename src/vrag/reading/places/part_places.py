@@ -19,7 +19,7 @@ from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, ReadPage
 from vrag.reading.evidence_region import MOST, region_around
 from vrag.reading.line_scoring import nearness
-from vrag.reading.places.page_words import PageWords, read_words
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.phrases import SHORT_NUMBER, Occurrence, find_phrase, is_misread, read_phrase
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.views.text_lines import Rect, around
@@ -78,7 +78,7 @@ def locate_parts(
         contexts: The text around each part, such as the sentence of a number; empty for none.
         threshold: The score from which a part has a place.
     """
-    words = [read_words(page.item) for page in pages]
+    words = [read_page_text(page.item) for page in pages]
     around_parts = contexts or ("",) * len(parts)
     return tuple(
         _locate_part(question, part, context, words, threshold)
@@ -87,7 +87,7 @@ def locate_parts(
 
 
 def _locate_part(
-    question: str, part: str, context: str, pages: Sequence[PageWords], threshold: float
+    question: str, part: str, context: str, pages: Sequence[PageText], threshold: float
 ) -> PartPlace | None:
     forms = read_phrase(part)
     if not forms:
@@ -101,18 +101,18 @@ def _locate_part(
     return best if best is not None and best.score >= threshold else None
 
 
-def locate_phrase(context: str, phrase: str, pages: Sequence[PageWords]) -> PartPlace | None:
+def locate_phrase(context: str, phrase: str, pages: Sequence[PageText]) -> PartPlace | None:
     """Find the place of a phrase around which most of its context stands; None where it does not stand."""
     found = find_best_occurrence(context, phrase, pages)
     if found is None:
         return None
     page, place = found
-    return _place(page, page.rects(place.first, place.last), [(place.first, place.last)], 1.0)
+    return _place(page, page.rects_of_forms(place.first, place.last), [(place.first, place.last)], 1.0)
 
 
 def find_best_occurrence(
-    context: str, phrase: str, pages: Sequence[PageWords]
-) -> tuple[PageWords, Occurrence] | None:
+    context: str, phrase: str, pages: Sequence[PageText]
+) -> tuple[PageText, Occurrence] | None:
     """Return where a phrase stands with most of its context around it; None where it does not stand.
 
     A number of one or two digits also has no place where its context stands elsewhere. Of a number or single
@@ -128,13 +128,13 @@ def find_best_occurrence(
     if forms[0].is_number and len(forms[0].key) <= SHORT_NUMBER and support < CONTEXT:
         return None
     likely = [other for other in found if support - other[0] < AMBIGUOUS]
-    blocks = {(other.page.item.id, int(other.blocks[other.lines[at.first]])) for _, other, at in likely}
+    blocks = {(other.item.id, int(other.line_blocks[other.form_lines[at.first]])) for _, other, at in likely}
     return (page, place) if len(blocks) == 1 else None
 
 
 def score_occurrences(
-    context: str, phrase: str, pages: Sequence[PageWords]
-) -> list[tuple[float, PageWords, Occurrence]]:
+    context: str, phrase: str, pages: Sequence[PageText]
+) -> list[tuple[float, PageText, Occurrence]]:
     """Return where a phrase stands, each place with the share of its context around it, the highest first.
 
     Where it stands exactly, the places with slips do not count.
@@ -143,38 +143,36 @@ def score_occurrences(
     terms = [form for form in list_forms(context)[: 2 * MAX_CONTEXT_WORDS] if not form.is_stop_word]
     terms = [form for form in terms if form.key not in own]
     weights = _weigh(terms, pages)
-    places: list[tuple[float, PageWords, Occurrence]] = []
+    places: list[tuple[float, PageText, Occurrence]] = []
     for page in pages:
-        occurrences = [place for place in find_phrase(phrase, page) if page.lines[place.first] >= 0]
+        occurrences = [place for place in find_phrase(phrase, page) if page.form_lines[place.first] >= 0]
         if occurrences:
             support = weights @ _near(_line_places(terms, page), page)
-            places += [(float(support[page.lines[place.first]]), page, place) for place in occurrences]
+            places += [(float(support[page.form_lines[place.first]]), page, place) for place in occurrences]
     fewest = min((place.slips for _, _, place in places), default=0)
     return sorted((found for found in places if found[2].slips == fewest), key=lambda found: -found[0])
 
 
-def _place(
-    page: PageWords, rects: Iterable[Rect], runs: Iterable[tuple[int, int]], score: float
-) -> PartPlace:
+def _place(page: PageText, rects: Iterable[Rect], runs: Iterable[tuple[int, int]], score: float) -> PartPlace:
     """Return a place around some rectangles, with runs of words marked in it; single words in these alone."""
-    frame = around(rects) if page.page.words else None
+    frame = around(rects) if page.words else None
     if frame is None:
-        return PartPlace(item=page.page.item.id, region=None, marks=(), score=score)
-    region = region_around(page.page, frame.box())
+        return PartPlace(item=page.item.id, region=None, marks=(), score=score)
+    region = region_around(page, frame.box())
     marks: list[Mark] = []
     for first, last in runs:
         inside = frame.box() if first == last else region
-        boxes = (rect.box() for rect in page.rects(first, last))
+        boxes = (rect.box() for rect in page.rects_of_forms(first, last))
         marks += (Mark(MarkRole.ANSWER, box) for box in boxes if inside.covers(*box.center))
-    return PartPlace(item=page.page.item.id, region=region, marks=tuple(marks), score=score)
+    return PartPlace(item=page.item.id, region=region, marks=tuple(marks), score=score)
 
 
-def _weigh(terms: Sequence[WordForm], pages: Sequence[PageWords]) -> NDArray[np.float64]:
+def _weigh(terms: Sequence[WordForm], pages: Sequence[PageText]) -> NDArray[np.float64]:
     """Return the weights of some words, which add up to 1: rare ones weigh more, repeats nothing."""
-    lines = sum(len(page.page.lines) for page in pages)
+    lines = sum(len(page.lines) for page in pages)
     weights: dict[str, float] = {}
     for form in terms:
-        count = sum(len(page.roots.get(root(form), ())) for page in pages)
+        count = sum(len(page.form_roots.get(root(form), ())) for page in pages)
         factor = NUMBER_WEIGHT if form.is_number else NAME_WEIGHT if form.is_name else 1.0
         weights.setdefault(
             root(form), 0.0 if form.is_stop_word else factor * math.log(1 + lines / (0.5 + count))
@@ -183,43 +181,43 @@ def _weigh(terms: Sequence[WordForm], pages: Sequence[PageWords]) -> NDArray[np.
     return np.asarray([weights.pop(root(form), 0.0) / total for form in terms])
 
 
-def _find_places(form: WordForm, page: PageWords) -> list[int]:
+def _find_places(form: WordForm, page: PageText) -> list[int]:
     """Return the numbers of the words of a page that are the same as a word, or of another ending."""
     if form.is_number:
-        found = {number for key in form.keys for number in page.places.get(key, ())}
+        found = {number for key in form.keys for number in page.form_places.get(key, ())}
         return sorted(number for number in found if form.matches(page.forms[number]))
-    found = page.roots.get(root(form)) or page.places.get(form.key)
+    found = page.form_roots.get(root(form)) or page.form_places.get(form.key)
     if found:
         return found
     return [
         number
-        for number in page.initials.get(form.key[0], ())
+        for number in page.form_initials.get(form.key[0], ())
         if is_misread(form.key, page.forms[number].key)
     ]
 
 
-def _line_places(terms: Sequence[WordForm], page: PageWords) -> list[list[int]]:
+def _line_places(terms: Sequence[WordForm], page: PageText) -> list[list[int]]:
     """Return the lines that hold each word."""
-    found = ({page.lines[number] for number in _find_places(form, page)} for form in terms)
+    found = ({page.form_lines[number] for number in _find_places(form, page)} for form in terms)
     return [sorted(lines - {-1}) for lines in found]
 
 
-def _near(places: Sequence[Sequence[int]], page: PageWords) -> NDArray[np.float64]:
+def _near(places: Sequence[Sequence[int]], page: PageText) -> NDArray[np.float64]:
     """Return how near each word, given by its lines, is to each line, 0 to 1; shape (words, lines)."""
-    numbers = np.arange(len(page.page.lines))
+    numbers = np.arange(len(page.lines))
     near = np.zeros((len(places), len(numbers)))
     for row, lines in zip(near, places, strict=True):
         if not lines:
             continue
-        row[:] = nearness(page.page, lines, page.page.rects)
+        row[:] = nearness(page, lines, page.rects)
         chosen = np.asarray(lines[:MAX_PLACES])[:, None]
-        apart = np.where(page.blocks[chosen] == page.blocks, abs(chosen - numbers), np.inf)
+        apart = np.where(page.line_blocks[chosen] == page.line_blocks, abs(chosen - numbers), np.inf)
         np.maximum(row, BLOCK * np.exp(-apart.min(axis=0) / BLOCK_LINES), out=row)
         row[lines] = 1.0
     return near
 
 
-def _locate_words(terms: Sequence[WordForm], page: PageWords, pages: Sequence[PageWords]) -> PartPlace | None:
+def _locate_words(terms: Sequence[WordForm], page: PageText, pages: Sequence[PageText]) -> PartPlace | None:
     """Return the place on a page where the words of a sentence come together; None on a page without them."""
     weights, places = _weigh(terms, pages), _line_places(terms, page)
     near = _near(places, page)
@@ -228,9 +226,7 @@ def _locate_words(terms: Sequence[WordForm], page: PageWords, pages: Sequence[Pa
         return None
     best = int(support.argmax())
     members = [lines for lines, degree in zip(places, near[:, best], strict=True) if degree >= NEAR]
-    rects = _gather(
-        [[page.page.lines[line].rect for line in lines] for lines in members], page.page.lines[best].rect
-    )
+    rects = _gather([[page.lines[line].rect for line in lines] for lines in members], page.lines[best].rect)
     place = _place(page, rects, list_common_runs(terms, page), 0.0)
     if place.region is None:
         held = near[:, best] >= NEAR
@@ -258,12 +254,16 @@ def _distance(a: Rect, b: Rect) -> float:
     return across + max(0.0, a.y1 - b.y2, b.y1 - a.y2)
 
 
-def _is_inside(numbers: Iterable[int], page: PageWords, region: Box) -> bool:
+def _is_inside(numbers: Iterable[int], page: PageText, region: Box) -> bool:
     """Return whether one of some words of a page lies in a region."""
-    return any(region.covers(*rect.box().center) for number in numbers for rect in page.rects(number, number))
+    return any(
+        region.covers(*rect.box().center)
+        for number in numbers
+        for rect in page.rects_of_forms(number, number)
+    )
 
 
-def list_common_runs(terms: Sequence[WordForm], page: PageWords) -> list[tuple[int, int]]:
+def list_common_runs(terms: Sequence[WordForm], page: PageText) -> list[tuple[int, int]]:
     """Return the runs of words that a page and a sentence share, by their first and last words on the page.
 
     A run has two or more words that follow each other in the sentence too, stop words apart; or it is a
@@ -286,7 +286,7 @@ def list_common_runs(terms: Sequence[WordForm], page: PageWords) -> list[tuple[i
     return [(a, b) for a, b in runs if a >= 0 and (b > a or _stands_alone(page.forms[a], alone))]
 
 
-def _continues(page: PageWords, last: int, number: int, pairs: Collection[tuple[str, str]]) -> bool:
+def _continues(page: PageText, last: int, number: int, pairs: Collection[tuple[str, str]]) -> bool:
     """Return whether a word follows another on the page, stop words apart, as in a sentence."""
     if (root(page.forms[last]), root(page.forms[number])) not in pairs:
         return False

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vrag.reading.places.page_words import PageWords
+from vrag.reading.page_text import PageText
 from vrag.reading.places.word_forms import WordForm, list_forms, root
-from vrag.reading.text_layout import one_edit_apart
+from vrag.text.terms import one_edit_apart
 from vrag.types import TextSource
 
 MAX_PHRASE_WORDS = 40
@@ -56,7 +56,7 @@ def read_phrase(text: str) -> list[WordForm]:
     return forms[1:] if len(forms) > 1 and forms[0].key in _ARTICLES else forms
 
 
-def find_phrase(phrase: str, page: PageWords) -> list[Occurrence]:
+def find_phrase(phrase: str, page: PageText) -> list[Occurrence]:
     """Return the places of a phrase on a page, in the order of its text: the exact ones, if any."""
     forms = read_phrase(phrase)
     if not forms or len(forms) > MAX_PHRASE_WORDS:
@@ -93,12 +93,12 @@ def is_part_of_phrase(part: str, text: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class _PhraseSearch:
     forms: Sequence[WordForm]
-    page: PageWords
+    page: PageText
     may_slip: bool
 
     def run(self) -> Iterator[Occurrence]:
         end = -1
-        for start in self.page.initials.get(self.forms[0].key[0], ()):
+        for start in self.page.form_initials.get(self.forms[0].key[0], ()):
             place = self._follow(start) if start > end else None
             if place is not None:
                 end = place.last
@@ -155,7 +155,7 @@ class _PhraseSearch:
         if root(wanted) == root(found):
             return True
         if len(self.forms) == 1:
-            is_read = self.page.page.item.text_source is TextSource.OCR
+            is_read = self.page.item.text_source is TextSource.OCR
             if not is_read or len(wanted.key) < MIN_MISREAD_ALONE:
                 return False
         return is_misread(wanted.key, found.key)
@@ -180,7 +180,7 @@ def _is_joined(first: WordForm, second: WordForm, whole: WordForm) -> bool:
     return first.key + second.key == whole.key
 
 
-def _cuts_number(page: PageWords, place: Occurrence) -> bool:
+def _cuts_number(page: PageText, place: Occurrence) -> bool:
     """Return whether a place begins or ends within the digits of a longer number, a range or a fraction."""
     text, first, last = page.text, page.forms[place.first], page.forms[place.last]
     before, behind = text[max(first.start - 5, 0) : first.start], text[last.end : last.end + 5]
@@ -201,7 +201,7 @@ def _is_short(form: WordForm) -> bool:
     return len(form.key.partition(".")[0]) <= SHORT_NUMBER
 
 
-def _has_same_unit(phrase: str, form: WordForm, page: PageWords, place: Occurrence) -> bool:
+def _has_same_unit(phrase: str, form: WordForm, page: PageText, place: Occurrence) -> bool:
     """Return whether a number has the unit of another, or is long enough to be known without one.
 
     A per cent sign stands behind both or neither; a currency before both, or before that of the page alone.

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from vrag.reading.answer import ReadPage
 from vrag.reading.line_scoring import ScoredPage
+from vrag.reading.page_text import PageText
 from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageLayout
 from vrag.reading.views.text_lines import Rect, around
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ _VISUAL = re.compile(
 )
 
 
-def _identify(page: ReadPage, placed: PageLayout) -> Hashable:
+def _identify(page: ReadPage, placed: PageText) -> Hashable:
     del placed
     return page.item.id, page.item.text, page.item.image
 
 
 @cached(LRUCache[Hashable, "tuple[Rect, ...]"](CACHE_SIZE), key=_identify, lock=Lock())
-def find_visual_parts(page: ReadPage, placed: PageLayout) -> tuple[Rect, ...]:
+def find_visual_parts(page: ReadPage, placed: PageText) -> tuple[Rect, ...]:
     """Return the rectangles of what is drawn on a page, the largest first; none without a picture.
 
     Those of the pages read last are kept.
@@ -95,7 +95,7 @@ def choose_visual_part(
     return parts[int(support.argmax())]
 
 
-def _find_captioned(question: QuestionAnalysis, page: PageLayout, parts: Sequence[Rect]) -> Rect | None:
+def _find_captioned(question: QuestionAnalysis, page: PageText, parts: Sequence[Rect]) -> Rect | None:
     """Return the parts beside a caption that the question names, on its nearer side, with the caption."""
     captions = [pointer.caption for pointer in question.pointers if pointer.kind != "page"]
     for line in page.lines:
@@ -117,7 +117,7 @@ def _gap(line: Rect, part: Rect) -> float:
     return max(0.0, line.y1 - part.y2, part.y1 - line.y2)
 
 
-def _find_parts(image: Image, page: PageLayout) -> tuple[Rect, ...]:
+def _find_parts(image: Image, page: PageText) -> tuple[Rect, ...]:
     ndimage: Any = importlib.import_module("scipy.ndimage")  # it ships no types
     height = max(1, round(WIDTH * image.height / max(image.width, 1)))
     if height > 4 * WIDTH:

@@ -11,10 +11,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from vrag.reading.text_layout import CJK, STOP_WORDS, stem
 from vrag.text.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold
 from vrag.text.numerals import parse_digits
 from vrag.text.signs import SUPERSCRIPT_DIGITS
+from vrag.text.terms import CJK, STOP_WORDS, stem
 
 _LETTER = rf"[^\W_{SUPERSCRIPT_DIGITS}{CJK}]"
 _TOKEN = re.compile(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading
 from vrag.reading.evidence_region import MOST
-from vrag.reading.places.page_words import PageWords
+from vrag.reading.page_text import PageText
 from vrag.reading.places.part_places import find_best_occurrence, score_occurrences
 from vrag.reading.places.phrases import Occurrence, find_phrase
 from vrag.reading.views.text_lines import Rect, around
@@ -41,7 +41,7 @@ def split_entries(answer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (entry.strip(_QUOTES) for entry in entries))))[:MAX_ENTRIES]
 
 
-def find_written_answer(question: str, answer: str, pages: Sequence[PageWords]) -> Reading | None:
+def find_written_answer(question: str, answer: str, pages: Sequence[PageText]) -> Reading | None:
     """Find where an answer stands word for word with most of the question around it; None where it does not.
 
     Of a list, two or more entries, and half of them at least, must stand on one page: those that stand
@@ -61,14 +61,14 @@ def find_written_answer(question: str, answer: str, pages: Sequence[PageWords]) 
     return _read(page, answer, places) if score > 0 and len(places) * 2 >= len(entries) else None
 
 
-def mark_words(reading: Reading, answer: str, pages: Sequence[PageWords]) -> Reading:
+def mark_words(reading: Reading, answer: str, pages: Sequence[PageText]) -> Reading:
     """Return a reading with the words of its answer marked line by line, instead of what is around them."""
     marked = [mark.box for mark in reading.marks if mark.role is MarkRole.ANSWER]
-    page = next((page for page in pages if page.page.item.id == reading.item), None)
+    page = next((page for page in pages if page.item.id == reading.item), None)
     if page is None or len(marked) != 1:
         return reading
     for place in find_phrase(answer, page):
-        rects = page.rects(place.first, place.last)
+        rects = page.rects_of_forms(place.first, place.last)
         if rects and all(marked[0].covers(*rect.box().center) for rect in rects):
             words = tuple(Mark(MarkRole.ANSWER, rect.box()) for rect in rects)
             others = tuple(mark for mark in reading.marks if mark.role is not MarkRole.ANSWER)
@@ -77,7 +77,7 @@ def mark_words(reading: Reading, answer: str, pages: Sequence[PageWords]) -> Rea
 
 
 def _find_entry(
-    question: str, answer: str, entries: Sequence[str], pages: Sequence[PageWords]
+    question: str, answer: str, entries: Sequence[str], pages: Sequence[PageText]
 ) -> Reading | None:
     """Find the one entry of an answer in quotation marks or brackets."""
     if not entries or entries[0] == answer.strip():
@@ -86,7 +86,7 @@ def _find_entry(
     return None if found is None else _read(found[0], answer, [found[1]])
 
 
-def _find_group(question: str, entries: Sequence[str], page: PageWords) -> tuple[float, list[Occurrence]]:
+def _find_group(question: str, entries: Sequence[str], page: PageText) -> tuple[float, list[Occurrence]]:
     """Return a score and the places of the entries that stand together on a page; 0 for fewer than two."""
     found = [
         [(support, place) for support, _, place in score_occurrences(question, entry, [page])[:MAX_PLACES]]
@@ -103,7 +103,7 @@ def _find_group(question: str, entries: Sequence[str], page: PageWords) -> tuple
 
 
 def _nearest(
-    page: PageWords, anchor: Rect, candidates: Sequence[tuple[float, Occurrence]]
+    page: PageText, anchor: Rect, candidates: Sequence[tuple[float, Occurrence]]
 ) -> Occurrence | None:
     """Return the place of an entry nearest to another, if they stand together."""
     near = ((_nearness(page, anchor, _rect_of(page, place)), place) for _, place in candidates)
@@ -111,28 +111,26 @@ def _nearest(
     return place if nearness >= TOGETHER else None
 
 
-def _nearness(page: PageWords, a: Rect, b: Rect) -> float:
-    across = max(0.0, a.x1 - b.x2, b.x1 - a.x2) * page.page.aspect / 2
+def _nearness(page: PageText, a: Rect, b: Rect) -> float:
+    across = max(0.0, a.x1 - b.x2, b.x1 - a.x2) * page.aspect / 2
     return math.exp(-math.hypot(across, max(0.0, a.y1 - b.y2, b.y1 - a.y2)) / REACH)
 
 
-def _rect_of(page: PageWords, place: Occurrence) -> Rect:
+def _rect_of(page: PageText, place: Occurrence) -> Rect:
     """Return the rectangle around an occurrence; of a text without picture that of its sentence."""
-    rect = around(page.rects(place.first, place.last))
-    return rect or page.page.lines[page.lines[place.first]].rect
+    rect = around(page.rects_of_forms(place.first, place.last))
+    return rect or page.lines[page.form_lines[place.first]].rect
 
 
-def _read(page: PageWords, answer: str, places: Sequence[Occurrence]) -> Reading:
+def _read(page: PageText, answer: str, places: Sequence[Occurrence]) -> Reading:
     """Return an answer with the words of its places marked, and the lines around them."""
     places = sorted(dict.fromkeys(places), key=lambda place: place.first)
-    lines = [line for place in places for line in (page.lines[place.first], page.lines[place.last])]
-    texts = (
-        page.text[page.page.lines[line].start : page.page.lines[line].end] for line in dict.fromkeys(lines)
-    )
+    lines = [line for place in places for line in (page.form_lines[place.first], page.form_lines[place.last])]
+    texts = (page.text[page.lines[line].start : page.lines[line].end] for line in dict.fromkeys(lines))
     context = _SPACE.sub(" ", " · ".join(texts)).strip()
-    marks = [rect for place in places for rect in page.rects(place.first, place.last)]
+    marks = [rect for place in places for rect in page.rects_of_forms(place.first, place.last)]
     return Reading(
-        item=page.page.item.id,
+        item=page.item.id,
         text=answer.strip(),
         context=context if len(context) <= MAX_CONTEXT_CHARS else f"{context[: MAX_CONTEXT_CHARS - 1]}…",
         frame=_frame(page, lines, marks),
@@ -140,11 +138,11 @@ def _read(page: PageWords, answer: str, places: Sequence[Occurrence]) -> Reading
     )
 
 
-def _frame(page: PageWords, lines: Sequence[int], marks: Sequence[Rect]) -> Box | None:
+def _frame(page: PageText, lines: Sequence[int], marks: Sequence[Rect]) -> Box | None:
     """Return the rectangle around the lines, or else around as many words as a part of the page can show."""
     if not marks:
         return None
-    whole = around([page.page.lines[line].rect for line in lines if line >= 0])
+    whole = around([page.lines[line].rect for line in lines if line >= 0])
     if whole is not None and whole.area <= MOST:
         return whole.box()
     frame = marks[0]

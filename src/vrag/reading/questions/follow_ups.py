@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from vrag.reading.questions.answer_types import find_focus
 from vrag.reading.questions.query_analysis import parse, search_query
-from vrag.reading.text_layout import is_number, tokens
+from vrag.text.terms import is_number, tokens
 
 _PREPOSITIONS = (
     "after|at|before|between|by|during|for|from|in|near|of|on|over|per|since|to|under|until|via|with|within"

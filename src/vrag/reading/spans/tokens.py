@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.text_layout import stem
 from vrag.text.folding import DIGIT_SEPARATORS, INVISIBLE, MARKS, fold_case
+from vrag.text.terms import stem
 
 
 class TokenKind(IntEnum):

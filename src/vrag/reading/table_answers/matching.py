@@ -10,7 +10,7 @@ import numpy as np
 
 from vrag.reading.table_answers.question import TableQuestion
 from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_terms
-from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart
+from vrag.text.terms import STOP_WORDS, is_cjk, one_edit_apart
 
 FUZZY = 0.6
 """Weight of a match of similar words; equal ones have 1."""

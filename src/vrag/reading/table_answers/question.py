@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.table_answers.values import Day, Quantity, expand_season, find_day, find_quantities
-from vrag.reading.text_layout import STOP_WORDS, Token, is_cjk, tokens
+from vrag.text.terms import STOP_WORDS, Token, is_cjk, tokens
 
 MAX_TERMS = 60
 """Terms of a question that are looked at."""

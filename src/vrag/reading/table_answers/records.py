@@ -19,7 +19,7 @@ from vrag.reading.table_answers.values import (
     parse_cell,
 )
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import tokens
+from vrag.text.terms import tokens
 
 MAX_COLUMNS = 40
 """Columns of a table that are looked at."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from vrag.reading.tables.columns import ColumnExtent
     from vrag.reading.tables.ruled.ruling_lines import RulingLine, RulingLines
-    from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.tables.text_pieces import Piece, StraightWords
 
 ROW_GAP = 2.6
 """Space between two rows of one table, in heights of the text."""
@@ -81,7 +81,7 @@ def _links(rows: Sequence[Sequence[Piece]], unit: float) -> Iterator[tuple[int, 
 
 
 def build_aligned_grid(
-    page: PageText, pieces: Sequence[Piece], rules: RulingLines, area: Area | None
+    page: StraightWords, pieces: Sequence[Piece], rules: RulingLines, area: Area | None
 ) -> Grid | None:
     """Build the grid of pieces in aligned columns; None if they make no table.
 
@@ -250,7 +250,12 @@ def _row_cells(row: int, lines: Sequence[TableLine]) -> list[GridCell]:
 
 
 def _is_table(
-    grid: Grid, page: PageText, columns: Sequence[ColumnExtent], lines: Sequence[TableLine], *, ruled: bool
+    grid: Grid,
+    page: StraightWords,
+    columns: Sequence[ColumnExtent],
+    lines: Sequence[TableLine],
+    *,
+    ruled: bool,
 ) -> bool:
     """Return whether aligned pieces are a table and not a list, running text or the labels of a figure."""
     if not _is_filled(grid, ruled=ruled):

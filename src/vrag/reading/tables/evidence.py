@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.reading.tables.grid import Area, Grid
-    from vrag.reading.tables.text_pieces import PageText
+    from vrag.reading.tables.text_pieces import StraightWords
 
 LONGEST_SIDE = 1000
 """Pixels of the longer side; larger pictures are reduced."""
@@ -45,7 +45,7 @@ WORD_MARGIN = 0.3
 class PageGround:
     """The picture of a page without its words."""
 
-    def __init__(self, picture: Image, page: PageText) -> None:
+    def __init__(self, picture: Image, page: StraightWords) -> None:
         factor = math.ceil(max(picture.size) / LONGEST_SIDE)
         small = picture.convert("RGB")
         pixels = small.reduce(factor) if factor > 1 else small
@@ -55,7 +55,7 @@ class PageGround:
         self._slope = page.slope * self._down / self._across
         self._words = self._mask_words(page)
 
-    def _mask_words(self, page: PageText) -> NDArray[np.bool_]:
+    def _mask_words(self, page: StraightWords) -> NDArray[np.bool_]:
         mask = np.zeros(self._pixels.shape[:2], dtype=np.bool_)
         margin = WORD_MARGIN * (page.boxes[:, 3] - page.boxes[:, 1])
         scale = np.array([self._across, self._down])
@@ -159,7 +159,7 @@ def is_drawing(grid: Grid, drawn: float) -> bool:
     return drawn > MAX_DRAWN_GRID[full]
 
 
-def has_evidence(grid: Grid, page: PageText, caption: str) -> bool:
+def has_evidence(grid: Grid, page: StraightWords, caption: str) -> bool:
     """Return whether aligned words are a table by their figures, their caption, their rules or their order.
 
     Args:

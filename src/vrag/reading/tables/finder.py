@@ -20,11 +20,16 @@ from vrag.reading.tables.ruled.ruled_tables import (
 )
 from vrag.reading.tables.ruled.ruling_lines import RulingLine, RulingLines, find_rules
 from vrag.reading.tables.ruled.title_rows import without_title_and_notes
-from vrag.reading.tables.text_pieces import MAX_WORDS, find_running_text, read_words, split_pieces
+from vrag.reading.tables.text_pieces import (
+    MAX_WORDS,
+    find_running_text,
+    list_straight_views,
+    split_pieces,
+    straighten_words,
+)
 from vrag.reading.tables.typed_text import is_typed_rule
 from vrag.reading.text_tables import read_text_tables
 from vrag.reading.views.raised_marks import leave_out_marks
-from vrag.reading.views.turned_text import list_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.table import DocumentTable
-    from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.tables.text_pieces import Piece, StraightView, StraightWords
     from vrag.reading.views.turned_text import UprightView
     from vrag.types import Item
 
@@ -50,26 +55,32 @@ REACH = 2.0
 """Distance of two rules that belong to one table, in distances of those that count as one."""
 
 
-def find_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
+def find_tables(
+    item: Item, picture: Image | None, views: Sequence[StraightView] = ()
+) -> tuple[DocumentTable, ...]:
     """Find the tables of a page: those of its file, or of its words, turned ones first, from top to bottom.
 
     Args:
         item: The page, with the boxes of its words.
         picture: Its stored picture, for the ruling lines; None if there is none.
+        views: `list_straight_views` of it, if its marks of footnotes are left out already.
     """
     if item.facts.tables:
         return read_text_tables(item)
-    item = leave_out_marks(item)
-    upright, *others = list_views(item)
+    if not views:
+        item = leave_out_marks(item)
+        views = list_straight_views(item)
+    (upright, words), *others = views
     turned: list[DocumentTable] = []
-    for view in others:
-        if len(view.item.words) >= MIN_WORDS:
-            shown = None if picture is None else view.turn_picture(picture)
-            turned += (_on_picture(table, view) for table in _find_upright_tables(view.item, shown))
+    for view, turned_words in others:
+        shown = None if picture is None else view.turn_picture(picture)
+        turned += (_on_picture(table, view) for table in _find_upright_tables(turned_words, shown))
     # Turned words among many that are not are heads of columns.
     mostly_turned = 2 * len(upright.item.words) < len(item.words)
     rest = _without_words_in(upright.item if mostly_turned else item, turned)
-    return (*turned, *_find_upright_tables(rest, picture))
+    if rest is not upright.item:
+        words = straighten_words(rest)
+    return (*turned, *_find_upright_tables(words, picture))
 
 
 def _on_picture(table: DocumentTable, view: UprightView) -> DocumentTable:
@@ -87,15 +98,14 @@ def _without_words_in(item: Item, tables: Sequence[DocumentTable]) -> Item:
     return replace(item, words=tuple(words))
 
 
-def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTable, ...]:
-    page = read_words(item)
+def _find_upright_tables(page: StraightWords, picture: Image | None) -> tuple[DocumentTable, ...]:
     if len(page.numbers) < MIN_WORDS:
         return ()
     rules = RulingLines((), ())
     if picture is not None:
         shortest = min(max(1.2 * page.line_height, 0.008 * page.height), 0.03 * page.height)
         rules = find_rules(picture, page.width, page.height, page.boxes, shortest, page.slope)
-    rules = RulingLines(tuple(sorted((*rules.horizontal, *find_typed_rules(item, page)))), rules.vertical)
+    rules = RulingLines(tuple(sorted((*rules.horizontal, *find_typed_rules(page)))), rules.vertical)
     grids = [grid for grid in _find_grids(page, rules) if grid.cells]
     if not grids:
         return ()
@@ -113,28 +123,28 @@ def _find_upright_tables(item: Item, picture: Image | None) -> tuple[DocumentTab
     )
 
 
-def find_typed_rules(item: Item, page: PageText) -> list[RulingLine]:
+def find_typed_rules(page: StraightWords) -> list[RulingLine]:
     """Return the rules of dashes or underscores that are typed among the words, set straight."""
     found: list[RulingLine] = []
-    for word in item.words[:MAX_WORDS]:
-        if is_typed_rule(item.text[word.start : word.end]):
+    for word in page.item.words[:MAX_WORDS]:
+        if is_typed_rule(page.item.text[word.start : word.end]):
             x1, y1, x2, y2 = word.box.as_tuple()
             middle = page.height * (y1 + y2) / 2 - page.slope * page.width * (x1 + x2) / 2
             found.append(RulingLine(middle, x1 * page.width, x2 * page.width))
     return found
 
 
-def _is_head(page: PageText, grid: Grid, below: Grid | None) -> bool:
+def _is_head(page: StraightWords, grid: Grid, below: Grid | None) -> bool:
     return below is not None and is_head_of(page, grid, below)
 
 
-def _free_rows(page: PageText, grids: Iterable[Grid]) -> list[list[Piece]]:
+def _free_rows(page: StraightWords, grids: Iterable[Grid]) -> list[list[Piece]]:
     """Return the rows of the words that no table has."""
     inside = {index for grid in grids for cell in grid.cells for index in cell.words}
     return split_pieces(page, [index for index in range(len(page.numbers)) if index not in inside])
 
 
-def _is_supported(page: PageText, grid: Grid, caption: str, ground: PageGround | None) -> bool:
+def _is_supported(page: StraightWords, grid: Grid, caption: str, ground: PageGround | None) -> bool:
     """Return whether a grid is no part of a drawing and has evidence for a table."""
     if ground is not None and is_drawing(grid, ground.measure_drawing(_area_of_words(page, grid))):
         # Heads may be shaded as blocks, over and beside white ones: the rows below the rule under them tell.
@@ -144,7 +154,7 @@ def _is_supported(page: PageText, grid: Grid, caption: str, ground: PageGround |
     return grid.ruled or has_evidence(grid, page, caption)
 
 
-def _below_heads(page: PageText, grid: Grid) -> Grid | None:
+def _below_heads(page: StraightWords, grid: Grid) -> Grid | None:
     """Return the rows with figures below the heads of a grid; None if no rules divide its rows."""
     first = find_first_figures(page, grid)
     if not first or first - 1 not in grid.ruled_below or grid.width < MIN_SHADED_COLUMNS:
@@ -155,7 +165,7 @@ def _below_heads(page: PageText, grid: Grid) -> Grid | None:
     return replace(grid, cells=cells)
 
 
-def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
+def _find_grids(page: StraightWords, rules: RulingLines) -> list[Grid]:
     """Find grids of rules first, then aligned words between horizontal rules, then aligned words alone."""
     grids: list[Grid] = []
     free = set(range(len(page.numbers)))
@@ -176,7 +186,7 @@ def _find_grids(page: PageText, rules: RulingLines) -> list[Grid]:
     return sorted(grids + _find_aligned(page, rules, free), key=lambda grid: (grid.area.y1, grid.area.x1))
 
 
-def _ruled_grids(page: PageText, rules: RulingLines, free: set[int], tolerance: float) -> Iterator[Grid]:
+def _ruled_grids(page: StraightWords, rules: RulingLines, free: set[int], tolerance: float) -> Iterator[Grid]:
     """Yield the grids of connected rules.
 
     Rules that nearly meet are connected first; where that gives no grid, only those that do meet.
@@ -190,7 +200,7 @@ def _ruled_grids(page: PageText, rules: RulingLines, free: set[int], tolerance: 
                 yield grid
 
 
-def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Grid]:
+def _find_aligned(page: StraightWords, rules: RulingLines, free: set[int]) -> list[Grid]:
     grids: list[Grid] = []
     rows = split_pieces(page, sorted(free))
     prose = find_running_text(rows)
@@ -211,12 +221,12 @@ def _find_aligned(page: PageText, rules: RulingLines, free: set[int]) -> list[Gr
     return grids + [grid for grid in found if grid is not None]
 
 
-def _area_of_words(page: PageText, grid: Grid) -> Area:
+def _area_of_words(page: StraightWords, grid: Grid) -> Area:
     boxes = page.straight[[index for cell in grid.cells for index in cell.words]]
     return Area(*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
 
 
-def _words_in(page: PageText, area: Area, chosen: Iterable[int]) -> set[int]:
+def _words_in(page: StraightWords, area: Area, chosen: Iterable[int]) -> set[int]:
     """Return the words whose centres lie in an area."""
     centers = (page.straight[:, :2] + page.straight[:, 2:]) / 2
     inside = (area.x1 <= centers[:, 0]) & (centers[:, 0] <= area.x2)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vrag.reading.tables.columns import ColumnExtent
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.ruled.ruling_lines import RulingLine
-    from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.tables.text_pieces import Piece, StraightWords
 
 MIN_SECTION_COLUMNS = 4
 """Columns of a table in which a centred line stands over all columns of values."""
@@ -200,7 +200,7 @@ def _cell(head: _Head, row: int, rows: int) -> GridCell:
     return GridCell(row=row, column=head.columns.start, rows=rows, columns=len(head.columns), words=words)
 
 
-def divide_repeated_heads(page: PageText, grid: Grid) -> list[Grid]:
+def divide_repeated_heads(page: StraightWords, grid: Grid) -> list[Grid]:
     """Return the tables that stand side by side or below each other in a grid, each with the same heads.
 
     Args:
@@ -241,7 +241,7 @@ def _is_divided(grid: Grid, blocks: Sequence[range]) -> bool:
     )
 
 
-def _take_columns(page: PageText, grid: Grid, block: range) -> Grid:
+def _take_columns(page: StraightWords, grid: Grid, block: range) -> Grid:
     cells = tuple(
         replace(cell, column=cell.column - block.start) for cell in grid.cells if cell.column in block
     )

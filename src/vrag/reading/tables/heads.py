@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.ruled.ruling_lines import RulingLine
-    from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.tables.text_pieces import Piece, StraightWords
 
 MAX_HEADER_ROWS = 6
 """Rows at the top that are looked at for heads."""
@@ -34,7 +34,7 @@ _MARKS = re.compile(r"(?<=[\d%)])\s?(?:[¹²³⁴-⁹†‡§*]|\([a-z]\)|\[[a-z
 """Marks at the end of a number. One at a time: a run can then be read in one way only, in linear time."""
 
 
-def make_table(page: PageText, grid: Grid, caption: str) -> DocumentTable:
+def make_table(page: StraightWords, grid: Grid, caption: str) -> DocumentTable:
     """Make the table of a grid: with texts, boxes, heads, sections and caption.
 
     Args:
@@ -187,7 +187,7 @@ def _is_section(cells: Sequence[Cell], row: int, width: int) -> bool:
     )
 
 
-def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
+def _box_of(page: StraightWords, words: Sequence[int]) -> Box | None:
     """Return the rectangle around words, as they stand on the picture."""
     if not words:
         return None
@@ -197,7 +197,7 @@ def _box_of(page: PageText, words: Sequence[int]) -> Box | None:
     return Box.unit(x1 / page.width, y1 / page.height, x2 / page.width, y2 / page.height)
 
 
-def has_heads(grid: Grid, page: PageText) -> bool:
+def has_heads(grid: Grid, page: StraightWords) -> bool:
     """Return whether the first row or column holds words or years: the labels of charts are all figures.
 
     A word in the corner, beside figures over a rule, names both.
@@ -212,7 +212,7 @@ def has_heads(grid: Grid, page: PageText) -> bool:
 
 
 def add_head_rows(
-    page: PageText, grid: Grid, rows: Sequence[Sequence[Piece]], rules: Sequence[RulingLine]
+    page: StraightWords, grid: Grid, rows: Sequence[Sequence[Piece]], rules: Sequence[RulingLine]
 ) -> Grid:
     """Return a table with the heads that stand above it: lines of its first heads, and heads over them.
 
@@ -261,7 +261,7 @@ class _HeadRow:
     """For each column the number of its cell, and the highest line of that cell."""
 
     @classmethod
-    def of(cls, page: PageText, cells: Sequence[GridCell]) -> _HeadRow:
+    def of(cls, page: StraightWords, cells: Sequence[GridCell]) -> _HeadRow:
         row = cls([], {})
         for cell in cells:
             top = min(cell.words, key=lambda index: page.straight[index, 1])
@@ -378,18 +378,18 @@ def _centred_columns(piece: Piece, columns: Sequence[tuple[float, float]]) -> ra
     return min(found, key=lambda entry: entry[0])[1] if found else None
 
 
-def has_figures_first(page: PageText, grid: Grid) -> bool:
+def has_figures_first(page: StraightWords, grid: Grid) -> bool:
     """Return whether the first row of a table holds figures rather than heads."""
     return find_first_figures(page, grid) == 0
 
 
-def find_first_figures(page: PageText, grid: Grid) -> int | None:
+def find_first_figures(page: StraightWords, grid: Grid) -> int | None:
     """Return the first row of a table that holds figures; None if no row does."""
     texts = [(cell, _text(page, cell)) for cell in grid.cells]
     return next((row for row in range(grid.height) if is_data_row(texts, row)), None)
 
 
-def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:
+def is_head_of(page: StraightWords, upper: Grid, lower: Grid) -> bool:
     """Return whether a found table is but the heads of the one below it."""
     if upper.height > MAX_LOOSE_ROWS:
         return False
@@ -404,11 +404,11 @@ def is_head_of(page: PageText, upper: Grid, lower: Grid) -> bool:
     )
 
 
-def _text(page: PageText, cell: GridCell) -> str:
+def _text(page: StraightWords, cell: GridCell) -> str:
     return join_words(page.item, [page.numbers[index] for index in cell.words])
 
 
-def _column_ranges(page: PageText, grid: Grid) -> list[tuple[float, float]]:
+def _column_ranges(page: StraightWords, grid: Grid) -> list[tuple[float, float]]:
     """Return the range of x that the words of each column take, from left to right."""
     words: dict[int, list[int]] = {}
     for cell in grid.cells:

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from vrag.reading.tables.typed_text import (
     measure_letter,
     without_leader,
 )
+from vrag.reading.views.turned_text import UprightView, list_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,8 +82,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class PageText:
-    """The words of a page with usable boxes, set straight."""
+class StraightWords:
+    """The words of an item with usable boxes, set straight."""
 
     item: Item
     width: float
@@ -101,7 +102,19 @@ class PageText:
     """True if all letters are equally wide, as on pages of a typewriter."""
 
 
-def read_words(item: Item) -> PageText:
+class StraightView(NamedTuple):
+    """The lines of an item that are turned alike, upright, with their words set straight."""
+
+    upright: UprightView
+    words: StraightWords
+
+
+def list_straight_views(item: Item) -> tuple[StraightView, ...]:
+    """Return an item once for each direction of its lines, those that run to the right first."""
+    return tuple(StraightView(view, straighten_words(view.item)) for view in list_views(item))
+
+
+def straighten_words(item: Item) -> StraightWords:
     """Return the words of an item in pixels; words without a usable box or span are left out."""
     width, height = NO_SIZE
     if item.size is not None and item.size.width > 0 and item.size.height > 0:
@@ -127,7 +140,7 @@ def read_words(item: Item) -> PageText:
     line_height = float(np.median(boxes[:, 3] - boxes[:, 1])) if rows else 0.0
     texts = [item.text[item.words[number].start : item.words[number].end] for number in numbers]
     monospaced = is_monospaced(texts, boxes)
-    return PageText(item, width, height, tuple(numbers), boxes, straight, slope, line_height, monospaced)
+    return StraightWords(item, width, height, tuple(numbers), boxes, straight, slope, line_height, monospaced)
 
 
 def _slope(boxes: NDArray[np.float64]) -> float:
@@ -175,7 +188,7 @@ def join_words(item: Item, words: Sequence[int]) -> str:
     return " ".join("".join(parts).split())
 
 
-def split_rows(page: PageText, chosen: Iterable[int]) -> list[list[int]]:
+def split_rows(page: StraightWords, chosen: Iterable[int]) -> list[list[int]]:
     """Group words that stand beside each other: rows from top to bottom, each from left to right.
 
     Args:
@@ -202,7 +215,7 @@ def split_rows(page: PageText, chosen: Iterable[int]) -> list[list[int]]:
 
 
 def split_pieces(
-    page: PageText, chosen: Iterable[int], separators: Sequence[tuple[float, float, float]] = ()
+    page: StraightWords, chosen: Iterable[int], separators: Sequence[tuple[float, float, float]] = ()
 ) -> list[list[Piece]]:
     """Split words into rows of pieces, at wide gaps, rows of dots, and vertical rules between words.
 
@@ -218,7 +231,7 @@ def split_pieces(
 
 
 def _split_row(
-    page: PageText, row: Sequence[int], separators: Sequence[tuple[float, float, float]]
+    page: StraightWords, row: Sequence[int], separators: Sequence[tuple[float, float, float]]
 ) -> list[Piece]:
     boxes = page.straight
     texts = [word_text(page, index) for index in row]
@@ -247,7 +260,7 @@ def _split_row(
     return _attach_symbols(pieces, page)
 
 
-def word_text(page: PageText, index: int) -> str:
+def word_text(page: StraightWords, index: int) -> str:
     """Return the text of a word, given by its index into `page.numbers`."""
     word = page.item.words[page.numbers[index]]
     return page.item.text[word.start : word.end]
@@ -262,13 +275,13 @@ class _Spaces:
     """Width of a letter where all are equally wide; 0 elsewhere."""
 
     @classmethod
-    def of_row(cls, page: PageText, row: Sequence[int], texts: Sequence[str]) -> _Spaces:
+    def of_row(cls, page: StraightWords, row: Sequence[int], texts: Sequence[str]) -> _Spaces:
         boxes = page.straight[list(row)]
         heights = np.sort(boxes[:, 3] - boxes[:, 1])
         by_height = GAP * min(float(heights[len(heights) * 3 // 4]), 2.5 * page.line_height)
         return cls(by_height, measure_letter(texts, boxes) if page.monospaced else 0.0)
 
-    def between(self, page: PageText, left: int, right: int) -> float:
+    def between(self, page: StraightWords, left: int, right: int) -> float:
         """Return the widest space between two words of one piece; two figures are two cells."""
         wide = self.by_height * _wide_space(page, left, right)
         if not self.letter:
@@ -277,7 +290,7 @@ class _Spaces:
         return min(wide, NO_SPACE * self.letter) if figures else max(wide, SPACE * self.letter)
 
 
-def _wide_space(page: PageText, left: int, right: int) -> float:
+def _wide_space(page: StraightWords, left: int, right: int) -> float:
     """Return how much wider a space between two words of one piece may be: glyphs of some scripts are narrow.
 
     Full-width punctuation stands in half of its square, and digits beside ideographs far from them.
@@ -291,7 +304,7 @@ def _wide_space(page: PageText, left: int, right: int) -> float:
     return 1.0
 
 
-def make_piece(page: PageText, words: Sequence[int]) -> Piece:
+def make_piece(page: StraightWords, words: Sequence[int]) -> Piece:
     """Make the piece of some words, given by their indices into `page.numbers`."""
     boxes = page.straight[list(words)]
     x1, y1 = boxes[:, :2].min(axis=0).tolist()
@@ -301,7 +314,7 @@ def make_piece(page: PageText, words: Sequence[int]) -> Piece:
     return Piece(x1, y1, x2, y2, tuple(words), name, led=name != text)
 
 
-def _attach_symbols(pieces: list[Piece], page: PageText) -> list[Piece]:
+def _attach_symbols(pieces: list[Piece], page: StraightWords) -> list[Piece]:
     """Join the sign of a currency with the number at its right, and a per cent sign with that at its left."""
     joined: list[Piece] = []
     for piece in pieces:

@@ -19,7 +19,6 @@ from vrag.reading.labelled_values import LabelSide
 from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.reading.text_layout import STOP_WORDS, tokens
 from vrag.reading.training.table_data import (
     TableCase,
     matches_answer,
@@ -45,6 +44,7 @@ from vrag.reading.training.typeset_pages import (
     typeset_cards,
     typeset_page,
 )
+from vrag.text.terms import STOP_WORDS, tokens
 
 PAGE_CHARS = 2500
 """Characters of running text on a page."""

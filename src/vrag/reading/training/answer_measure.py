@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from vrag.reading.answer import FULL_READING, ReadingOptions
 from vrag.reading.page_candidates import PageCandidate
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.reader import LINE_THRESHOLD, THRESHOLD, rank_different_answers, weigh_candidates
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.calibration import ReliabilityBin, measure_reliability
-from vrag.reading.text_layout import PageLayout, layout
 from vrag.reading.text_reader import TextReader
 from vrag.reading.training.answer_data import PageQuestion
 
@@ -89,10 +89,10 @@ def weigh_questions(
     options: ReadingOptions = FULL_READING,
 ) -> Iterator[WeighedQuestion]:
     """Yield the features of each question's candidates, and what they are worth."""
-    layouts: dict[str, PageLayout] = {}
+    layouts: dict[str, PageText] = {}
     for question in questions:
         for page in question.pages:
-            layouts.setdefault(page.item.id, layout(page.item))
+            layouts.setdefault(page.item.id, read_page_text(page.item))
         pages = [(layouts[page.item.id], page.tables) for page in question.pages]
         candidates, features = weigh_candidates(question.question, pages, text_reader, table_scorer, options)
         gains = np.asarray([0.0, *map(question.gain, candidates)], np.float32)

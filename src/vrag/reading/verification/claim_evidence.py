@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
-from vrag.reading.text_layout import STOP_WORDS, is_cjk, one_edit_apart, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
 from vrag.reading.verification.source_text import SourceText, read_source
+from vrag.text.terms import STOP_WORDS, is_cjk, one_edit_apart, tokens
 
 Support = list[NDArray[np.float64]]
 """For each text, how many of some words stand around each of its statements, 0 to 1."""

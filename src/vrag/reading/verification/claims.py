@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vrag.reading.text_layout import STOP_WORDS, is_cjk
 from vrag.reading.verification.claim import Claim, ClaimKind
 from vrag.reading.verification.text_values import CODE, TextValue, find_values
+from vrag.text.terms import STOP_WORDS, is_cjk
 
 MAX_ANSWER = 20_000
 """Characters of an answer that are read."""

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vrag.reading.text_layout import CJK
+from vrag.text.terms import CJK
 
 _BREAK = re.compile(r"[ \t\r\u00a0\u3000]*\n\s*")
 _NEW_LINE = re.compile(r"\n\s*(?:\n|[-*+•▪●◦–|#>]\s?|\d{1,3}[.)]\s|$)")

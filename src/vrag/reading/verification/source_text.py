@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
-from vrag.reading.labelled_values import find_labelled_values
-from vrag.reading.reader import TABLES
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
 from vrag.reading.tables.table import DocumentTable
-from vrag.reading.text_layout import PageLayout, Token, layout, tokens
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.reading.views.text_lines import Rect
+from vrag.text.terms import Token, tokens
 from vrag.types import Item
 
 Boxes: TypeAlias = NDArray[np.float64]
@@ -64,7 +63,7 @@ class SourceText:
     """The text of one page, ready to be compared with claims. All places are those of the flat text."""
 
     item: Item
-    page: PageLayout
+    page: PageText
     flat: FlatText
     tokens: tuple[Token, ...]
     """Its words as terms, by start."""
@@ -109,7 +108,8 @@ def read_source(page: ReadPage) -> SourceText:
     with _LOCK:
         source = _SOURCES.get(key)
     if source is None:
-        source = _read(page.item, TABLES.tables(page))
+        text = read_page_text(page.item)
+        source = _read(text, text.tables(page.picture))
         with _LOCK:
             _SOURCES[key] = source
     return source
@@ -119,8 +119,8 @@ _SOURCES: LRUCache[tuple[str, str, str], SourceText] = LRUCache(CACHE_SIZE)
 _LOCK = Lock()
 
 
-def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
-    placed = layout(item)
+def _read(placed: PageText, tables: Sequence[DocumentTable]) -> SourceText:
+    item = placed.item
     segments = _find_segments(placed, tables) if placed.words else _find_cells(item.text, tables)
     flat = flatten(item.text, segments, keep_paragraphs=not placed.words)
     terms = tuple(tokens(flat.text))
@@ -130,7 +130,7 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     ranges = _find_statements(flat.text)
     rects = [placed.rect_of(*flat.original(start, end)) if placed.words else None for start, end in ranges]
     spans = [flat.original(start, end) for start, end in ranges]
-    heads, cells = _find_heads(item, rects, spans, tables)
+    heads, cells = _find_heads(placed, rects, spans, tables)
     rows = _find_rows(rects) if placed.words else _find_text_rows(spans, tables)
     surroundings = _Surroundings(_terms_of(ranges, terms), rows, heads)
     companions = tuple(tuple(dict.fromkeys([*row, *cells.get(at, ())])) for at, row in enumerate(rows))
@@ -149,7 +149,7 @@ def _read(item: Item, tables: Sequence[DocumentTable]) -> SourceText:
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
 
 
-def _find_segments(page: PageLayout, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
+def _find_segments(page: PageText, tables: Sequence[DocumentTable]) -> list[tuple[int, int]]:
     """Return the ranges of the text that stand together, cut at the edges of cells.
 
     A line beside the one before it, and a word in another cell than the one before it, begin a new range.
@@ -211,7 +211,7 @@ def _overlapping(span: tuple[int, int] | None, spans: Sequence[tuple[int, int]])
     return range(first, max(first, bisect_left(spans, span[1], key=lambda other: other[0])))
 
 
-def _find_cell_edges(page: PageLayout, boxes: Boxes) -> set[int]:
+def _find_cell_edges(page: PageText, boxes: Boxes) -> set[int]:
     """Return where words begin that are in another cell than the words before them, or in none."""
     rects = np.asarray([rect for _, _, rect in page.words])
     x, y = (rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2
@@ -278,7 +278,7 @@ class _Heads:
 
 
 def _find_heads(
-    item: Item,
+    page: PageText,
     rects: Sequence[Rect | None],
     spans: Sequence[tuple[int, int]],
     tables: Sequence[DocumentTable],
@@ -309,7 +309,7 @@ def _find_heads(
                     for above in places.get(head, ()):
                         cells.setdefault(above, []).append(at)
     labels: dict[int, list[str]] = {}
-    for value in find_labelled_values(item) if item.words else ():
+    for value in page.values:
         for at in _inside(value.marks[0].box, centers):
             if at not in found:
                 labels.setdefault(at, []).append(value.label)

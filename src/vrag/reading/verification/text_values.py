@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import Day, Quantity, find_days, find_quantities, parse_numeral
-from vrag.reading.text_layout import is_cjk
 from vrag.reading.verification.units import Unit, read_unit, units_of
 from vrag.text.numerals import parse_digits
+from vrag.text.terms import is_cjk
 
 MAX_TEXT = 40_000
 """Characters of a text in which values are looked for."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from vrag.reading.text_layout import is_cjk
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claim_evidence import ClaimCheck
+from vrag.text.terms import is_cjk
 
 MIN_HITS, MIN_MARGIN = 3, 1.5
 """Distinct function words of its language that a text must have, and how many times those of any other."""

@@ -20,7 +20,6 @@ import numpy as np
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.table_answers.values import Day
-from vrag.reading.text_layout import STOP_WORDS, is_cjk, tokens
 from vrag.reading.verification.claim import Claim, ClaimVerdict
 from vrag.reading.verification.claim_evidence import (
     INSIDE,
@@ -39,6 +38,7 @@ from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.undecidable import leave_undecidable
 from vrag.reading.verification.wording import are_opposite, is_negated
+from vrag.text.terms import STOP_WORDS, is_cjk, tokens
 
 RankedPlaces: TypeAlias = dict[Agreement, tuple[float, TextPlace]]
 """For each agreement with a claim, the best place of such a value and the support of its statement."""

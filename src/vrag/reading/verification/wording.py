@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vrag.reading.text_layout import STOP_WORDS, tokens
+from vrag.text.terms import STOP_WORDS, tokens
 
 ALIKE = 0.5
 """Share of the words of a sentence that a statement must have to be about the same."""

@@ -165,6 +165,9 @@ class DocumentPart(FrozenInfo):
     id: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
     kind: Literal["page", "clip", "passage"]
     ordinal: int = Field(ge=1, description="Position in the document.")
+    page_label: str | None = Field(
+        default=None, description="The number that is printed on a page, where it is not its position."
+    )
     width: int | None = Field(default=None, ge=1, description="Width of the picture in pixels.")
     height: int | None = Field(default=None, ge=1, description="Height of the picture in pixels.")
     start: float | None = Field(default=None, description="Start of a clip, in seconds.")

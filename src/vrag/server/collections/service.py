@@ -15,6 +15,7 @@ from vrag.agent.suggestions import QuestionSuggester
 from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.tables.table import literal
+from vrag.item_facts import decode_facts
 from vrag.server.collections import registry
 from vrag.server.collections.files import SUFFIXES, DocumentSelector, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
@@ -36,7 +37,7 @@ from vrag.types import DocumentStatus
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
-_PART_COLUMNS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end")
+_PART_COLUMNS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end", "facts")
 _NAMED = "It was named when the server started: only collections created through the server can be deleted."
 
 
@@ -328,7 +329,12 @@ def _pages(open_collection: OpenCollection, id: str) -> registry.DocumentPages |
         return None
     rows = collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
     parts = [
-        registry.DocumentPart(start=row.pop("clip_start"), end=row.pop("clip_end"), **row)
+        registry.DocumentPart(
+            start=row.pop("clip_start"),
+            end=row.pop("clip_end"),
+            page_label=decode_facts(row.pop("facts")).label or None,
+            **row,
+        )
         for row in sorted(rows, key=lambda row: row["ordinal"])
     ]
     return registry.DocumentPages(id=id, name=served[0], collection=open_collection.name, items=parts)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vrag.reading.suggested_questions import Language, find_language
-from vrag.reading.text_layout import STOP_WORDS
 from vrag.server.openai.answer_format import JsonForm, to_json
+from vrag.text.terms import STOP_WORDS
 
 MAX_TITLE_CHARS = 60
 MAX_TAGS, MAX_FOLLOW_UPS = 3, 3

@@ -16,6 +16,7 @@ from vrag.agent.evidence import BoxSides
 from vrag.errors import CollectionError
 from vrag.index.collection import Collection
 from vrag.index.source_file import OpenSource, SourceFault
+from vrag.item_facts import decode_facts
 from vrag.search.schema import NOT_BLANK
 from vrag.search.searcher import Searcher
 from vrag.server.collections.registry import DOCUMENT_PATTERN, CollectionSet
@@ -108,6 +109,9 @@ class PageMatches(_Info):
 
     id: str
     page: int = Field(ge=1, description="Position in its document, from 1.")
+    page_label: str = Field(
+        default="", description="The number that is printed on a page, where it is not its position."
+    )
     matches: int = Field(ge=1, description="How often.")
     before: str = Field(default="", description="The text before the first of them.")
     match: str = Field(default="", description="The first of them, as it is written there.")
@@ -230,6 +234,7 @@ class _KnownText(NamedTuple):
 
     id: str
     ordinal: int
+    label: str
     text: str
     folded: FoldedText
 
@@ -262,7 +267,13 @@ class DocumentTexts:
                 before, match, after = excerpt
                 found.append(
                     PageMatches(
-                        id=each.id, page=each.ordinal, matches=count, before=before, match=match, after=after
+                        id=each.id,
+                        page=each.ordinal,
+                        page_label=each.label,
+                        matches=count,
+                        before=before,
+                        match=match,
+                        after=after,
                     )
                 )
         return DocumentMatches(matches=sum(page.matches for page in found), pages=found)
@@ -275,9 +286,15 @@ class DocumentTexts:
         if known is not None:
             return known
         ids = [item_id(id, ordinal) for ordinal in range(1, items + 1)]
-        rows = collection.item_table.find("id", ids, ("id", "ordinal", "text")).to_pylist()
+        rows = collection.item_table.find("id", ids, ("id", "ordinal", "text", "facts")).to_pylist()
         texts = tuple(
-            _KnownText(row["id"], row["ordinal"], row["text"], FoldedText(row["text"]))
+            _KnownText(
+                row["id"],
+                row["ordinal"],
+                decode_facts(row["facts"]).label,
+                row["text"],
+                FoldedText(row["text"]),
+            )
             for row in sorted(rows, key=lambda row: row["ordinal"])
         )
         with self._lock:

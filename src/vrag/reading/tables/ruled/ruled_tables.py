@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vrag.reading.tables.ruled.ruling_lines import RulingLine
-    from vrag.reading.tables.text_pieces import PageText, Piece
+    from vrag.reading.tables.text_pieces import Piece, StraightWords
 
 MAX_RULES = 1500
 """Rules of one direction that are connected, the longest first."""
@@ -69,7 +69,9 @@ def connect_rules(rules: RulingLines, tolerance: float) -> list[RulingLines]:
     ]
 
 
-def build_grid(rules: RulingLines, page: PageText, words: Iterable[int], tolerance: float) -> Grid | None:
+def build_grid(
+    rules: RulingLines, page: StraightWords, words: Iterable[int], tolerance: float
+) -> Grid | None:
     """Build the grid of connected rules and put the words into its cells.
 
     Returns:
@@ -195,7 +197,7 @@ def _spans(owners: Sequence[Sequence[tuple[int, int]]]) -> dict[tuple[int, int],
     }
 
 
-def _read(page: PageText, words: Sequence[int]) -> tuple[int, ...]:
+def _read(page: StraightWords, words: Sequence[int]) -> tuple[int, ...]:
     """Return the words of a cell in reading order."""
     if len(words) < 2:
         return tuple(words)
@@ -222,7 +224,7 @@ def _is_table(grid: Grid) -> bool:
     return sum(count > 1 for count in several.values()) >= 2
 
 
-def has_hidden_cells(grid: Grid, page: PageText) -> bool:
+def has_hidden_cells(grid: Grid, page: StraightWords) -> bool:
     """Return whether cells hold rows or columns without rules between them.
 
     That is so if cells of one column hold pieces side by side, or a cell several lines of numbers.

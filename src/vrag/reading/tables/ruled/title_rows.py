@@ -11,13 +11,13 @@ from vrag.reading.tables.text_pieces import join_words
 
 if TYPE_CHECKING:
     from vrag.reading.tables.grid import Grid
-    from vrag.reading.tables.text_pieces import PageText
+    from vrag.reading.tables.text_pieces import StraightWords
 
 MIN_NOTE_WORDS = 8
 """Words from which the only cell of the last row is a note."""
 
 
-def without_title_and_notes(grid: Grid, page: PageText) -> Grid:
+def without_title_and_notes(grid: Grid, page: StraightWords) -> Grid:
     """Return a ruled table without a numbered title in its first row and notes in its last ones.
 
     These are the only cell of their row.
@@ -46,6 +46,6 @@ def _is_only_cell(grid: Grid, row: int) -> bool:
     return len(inside) == 1 and inside[0].columns == grid.width and inside[0].rows == 1
 
 
-def _row_text(grid: Grid, page: PageText, row: int) -> str:
+def _row_text(grid: Grid, page: StraightWords, row: int) -> str:
     words = [index for cell in grid.cells if cell.row == row for index in cell.words]
     return join_words(page.item, [page.numbers[index] for index in words])

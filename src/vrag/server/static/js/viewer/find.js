@@ -4,7 +4,7 @@ import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace } from "../dom.js";
 import { amount, count } from "../format.js";
 
-/** @typedef {{id: string, page: number, matches: number, before: string, match: string, after: string}} FoundPage */
+/** @typedef {{id: string, page: number, page_label?: string, matches: number, before: string, match: string, after: string}} FoundPage */
 /** @typedef {{start: number, end: number, boxes: import("../run/reducer.js").Sides[]}} Match */
 
 /** Milliseconds after the last letter. */
@@ -250,11 +250,11 @@ export class FindBar {
 }
 
 /** @param {FoundPage} page @param {() => void} open */
-function foundPage({ page, matches, before, match, after }, open) {
+function foundPage({ page, page_label, matches, before, match, after }, open) {
   return h(
     "button",
     { type: "button", class: "quiet found", on: { click: open } },
-    h("span", { class: "found-page", text: page }),
+    h("span", { class: "found-page", text: page_label ? `${page} (${page_label})` : page }),
     h("span", { class: "found-text", dir: "auto" }, before && `…${before}`, h("mark", { text: match }), after),
     matches > 1 && h("span", { class: "faint size-1", text: `${amount(matches)} ×`, "aria-label": count(matches, "match") }),
   );

@@ -7,12 +7,15 @@ import { announce, h, iconButton } from "../dom.js";
 const NOUNS = { page: "Page", clip: "Clip", passage: "Passage" };
 
 /**
- * The part with this number; where it is missing, the next one that there is.
+ * The part with this number, or with this label; where a number is missing, the next one that there is.
  * @param {readonly Part[]} parts In the order of their numbers.
  * @param {string} text What was typed.
  * @returns {number | null} Its place in the list.
  */
 export function typedPage(parts, text) {
+  const label = text.trim().toLowerCase();
+  const labelled = parts.findIndex((part) => part.page_label?.toLowerCase() === label);
+  if (labelled >= 0 && !/^\d+$/.test(label)) return labelled;
   const wanted = /^\s*\d{1,9}\s*$/.test(text) ? Number(text) : 0;
   if (wanted < 1 || wanted > (parts.at(-1)?.ordinal ?? 0)) return null;
   return parts.findIndex((part) => part.ordinal >= wanted);
@@ -23,6 +26,7 @@ export class PageField {
   /** @type {readonly Part[]} */
   #parts = [];
   #index = 0;
+  #total = "";
 
   /** @param {{turn: (by: number) => void, go: (index: number) => void}} calls */
   constructor({ turn, go }) {
@@ -49,13 +53,17 @@ export class PageField {
       button.setAttribute("aria-label", button.title);
     }
     const last = parts.at(-1)?.ordinal ?? 1;
-    this.count.textContent = known ? `of ${last}` : "";
+    this.#total = known ? `of ${last}` : "";
+    this.count.textContent = this.#total;
+    this.input.inputMode = parts.some((part) => part.page_label) ? "text" : "numeric";
     this.input.style.width = `${Math.max(2, String(last).length) + 2.4}ch`;
   }
 
   /** @param {number} index */
   mark(index) {
     this.#index = index;
+    const label = this.#parts[index]?.page_label;
+    this.count.textContent = label ? `${this.#total} (printed ${label})`.trim() : this.#total;
     if (document.activeElement !== this.input) this.input.value = String(this.#parts[index]?.ordinal ?? "");
     /** @type {HTMLButtonElement} */ (this.previous).disabled = index <= 0;
     /** @type {HTMLButtonElement} */ (this.next).disabled = index >= this.#parts.length - 1;

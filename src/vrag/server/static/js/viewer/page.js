@@ -12,7 +12,7 @@ const AS_STORED = 0.6;
 
 /** @typedef {{box: import("../run/reducer.js").Sides, label?: string, kind?: string}} Box */
 /** @typedef {Box & {here?: boolean, number?: string, index?: number}} Mark `here`: of the place that is looked at. */
-/** @typedef {{id: string, kind: string, ordinal: number, width?: number, height?: number, start?: number, end?: number}} Part */
+/** @typedef {{id: string, kind: string, ordinal: number, page_label?: string, width?: number, height?: number, start?: number, end?: number}} Part */
 
 /**
  * The address of a picture of an item that is sharp enough, and what that is: larger is sharper.

@@ -1,6 +1,7 @@
 /** All pages of a document one below the other. Those near what is seen have their pictures and words. */
 
 import { h } from "../dom.js";
+import { where } from "../format.js";
 import { Column, MOST_HIGH } from "./column.js";
 import { middle, openingScale } from "./opening-size.js";
 import { ViewerPage } from "./page.js";
@@ -295,7 +296,7 @@ export class PageScroller {
   #build(index) {
     const part = this.#parts[index];
     const kept = this.#pages.get(index);
-    const page = kept ?? new ViewerPage(part, `${this.#name}, page ${part.ordinal}`);
+    const page = kept ?? new ViewerPage(part, `${this.#name}, ${where({ page: part.ordinal, page_label: part.page_label })}`);
     page.element.dataset.page = String(part.ordinal);
     page.element.toggleAttribute("data-current", index === this.#current);
     this.#pages.set(index, page);

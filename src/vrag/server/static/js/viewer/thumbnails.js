@@ -1,7 +1,7 @@
 /** Small pictures of all pages of a document beside the one that is open. */
 
 import { h, icon } from "../dom.js";
-import { moment } from "../format.js";
+import { moment, where } from "../format.js";
 import { thumb } from "../run/figures.js";
 import { Column } from "./column.js";
 
@@ -74,8 +74,8 @@ export class Thumbnails {
   /** @param {number} index */
   #build(index) {
     const part = this.#parts[index];
-    const caption = part.kind === "clip" ? moment(part.start ?? 0) : String(part.ordinal);
-    const element = thumb({ item: part.id, kind: part.kind, label: `${part.kind} ${part.ordinal}`, caption, open: () => this.go(index) });
+    const caption = part.kind === "clip" ? moment(part.start ?? 0) : part.page_label ? `${part.ordinal} (${part.page_label})` : String(part.ordinal);
+    const element = thumb({ item: part.id, kind: part.kind, label: nameOf(part), caption, open: () => this.go(index) });
     if (part.kind !== "passage") /** @type {HTMLElement} */ (element.querySelector(".thumb-frame")).style.height = `${heightOf(part) - CAPTION}px`;
     this.#tell(index, element);
     return element;
@@ -83,15 +83,15 @@ export class Thumbnails {
 
   /** @param {number} index @param {HTMLElement} element */
   #tell(index, element) {
-    const { id, kind, ordinal } = this.#parts[index];
+    const part = this.#parts[index];
     const here = index === this.#current;
     element.toggleAttribute("data-here", here);
     if (here) element.setAttribute("aria-current", "page");
     else element.removeAttribute("aria-current");
     element.tabIndex = here ? 0 : -1;
-    const numbers = this.#cited.get(id) ?? [];
+    const numbers = this.#cited.get(part.id) ?? [];
     const cited = numbers.length > 0 ? `, cited as ${numbers.join(", ")}` : "";
-    element.setAttribute("aria-label", `${kind} ${ordinal}${cited}. Open`);
+    element.setAttribute("aria-label", `${nameOf(part)}${cited}. Open`);
     element.querySelector(".thumb-cited")?.remove();
     if (cited) element.append(h("span", { class: "thumb-cited", "aria-hidden": true, text: numbers.join(" ") }));
   }
@@ -107,6 +107,11 @@ export class Thumbnails {
     this.#reveal(index);
     this.column.built.get(index)?.focus({ preventScroll: true });
   }
+}
+
+/** @param {Part} part */
+function nameOf({ kind, ordinal, page_label }) {
+  return where({ kind, page: ordinal, page_label });
 }
 
 /** @param {Part} part How high a thumbnail is, with what stands below. */

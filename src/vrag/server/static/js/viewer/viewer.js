@@ -5,7 +5,7 @@
 
 import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace, toast } from "../dom.js";
-import { moment } from "../format.js";
+import { moment, where } from "../format.js";
 import { attempt } from "../overlays.js";
 import { CitedPlaces, marksOn, numbersByItem } from "./cited-places.js";
 import { FindBar } from "./find.js";
@@ -252,7 +252,7 @@ class Viewer {
     this.field.mark(index);
     this.thumbs.mark(index);
     this.original.setAttribute("href", `documents/${encodeURIComponent(id)}/file#page=${part.ordinal}`);
-    const label = `Open the original at page ${part.ordinal}`;
+    const label = `Open the original at ${where({ page: part.ordinal, page_label: part.page_label })}`;
     this.original.title = label;
     this.original.setAttribute("aria-label", label);
   }
@@ -272,7 +272,7 @@ class Viewer {
 
   /** @param {Part} part */
   #announce(part) {
-    announce(`${this.#document.name}, ${part.kind === "clip" ? `from ${moment(part.start ?? 0)}` : `${part.kind} ${part.ordinal}`}`);
+    announce(`${this.#document.name}, ${part.kind === "clip" ? `from ${moment(part.start ?? 0)}` : where({ kind: part.kind, page: part.ordinal, page_label: part.page_label })}`);
   }
 
   /** @param {number} scale @param {import("./scroller.js").Fit} fit */
@@ -436,8 +436,8 @@ class Viewer {
 }
 
 /** @param {any} info Of an item. @returns {Part} */
-function partOf({ id, kind, page, width, height, clip }) {
-  return { id, kind, ordinal: page, width, height, start: clip?.start, end: clip?.end };
+function partOf({ id, kind, page, page_label, width, height, clip }) {
+  return { id, kind, ordinal: page, page_label, width, height, start: clip?.start, end: clip?.end };
 }
 
 /** What a page is opened for. @param {Place} [place] */
