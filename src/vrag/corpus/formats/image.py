@@ -17,6 +17,8 @@ from vrag.types import Item, ItemKind, item_id
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image as Picture
     from PIL.ImageFile import ImageFile as ImageFormat
 
@@ -27,6 +29,8 @@ HEIF_SUFFIXES = (".heic", ".heif")
 """Of pictures of phones, which need pillow-heif."""
 LOSSLESS_FORMATS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
 JPEG_QUALITY = 92
+ROWS_OF_A_LOOK = 64
+"""Rows in which colours are looked for at once."""
 MIN_SIDE = 8
 """Pixels; smaller pictures show nothing."""
 MAX_PNG_PIXELS = 16_000_000
@@ -170,6 +174,28 @@ def store_jpeg(
     encoded = BytesIO()
     image.save(encoded, format="JPEG", quality=quality, subsampling=0)
     return context.store_picture(source, ordinal, ".jpg", encoded.getvalue())
+
+
+def drop_colors(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return rows of RGBX as rows of grey if no pixel has a colour, else as they are."""
+    import numpy as np
+
+    values = pixels.view("<u4")[:, :, 0]
+    for top in range(0, len(values), ROWS_OF_A_LOOK):
+        rows = values[top : top + ROWS_OF_A_LOOK]
+        # The lowest bytes are red, green and blue: each is compared with the next.
+        if ((rows ^ (rows >> np.uint32(8))) & np.uint32(0xFFFF)).any():
+            return pixels
+    return np.ascontiguousarray(pixels[:, :, 0])
+
+
+def to_image(pixels: NDArray[np.uint8]) -> Picture:
+    """Return rows of RGBX, or of grey, as an image, which shares them."""
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    mode = "L" if pixels.ndim == 2 else "RGBX"
+    return Image.frombuffer(mode, (width, height), pixels, "raw", mode, pixels.strides[0], 1)
 
 
 def flatten(image: Picture) -> Picture:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
-from vrag.corpus.formats.image import store_jpeg
+from vrag.corpus.formats.image import store_jpeg, to_image
 from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
 from vrag.corpus.formats.pdf_text.form_fields import locate_fields
 from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
@@ -16,7 +16,7 @@ from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
 from vrag.corpus.formats.pdf_text.struck_words import find_struck
-from vrag.corpus.formats.pdfium import IndependentPages, to_image
+from vrag.corpus.formats.pdfium import IndependentPages
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
 from vrag.corpus.pages.page_pass import read_page
