@@ -254,3 +254,14 @@ def test_struck_text_is_in_the_picture_and_not_in_the_text(tmp_path: Path) -> No
     items = items_of(tmp_path / "lease.docx", docx(f"<w:p>{rent}</w:p><w:p>{fee}</w:p>"))
     assert words_of(items) == "The rent is EUR 16,250. The fee is EUR 95."
     assert items[0].facts.hidden_text == "EUR 14,000 EUR 80"
+
+
+def test_a_formula_of_word_keeps_its_structure_on_its_page(tmp_path: Path) -> None:
+    names = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    power = "<m:sSup><m:e><m:r><m:t>t</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    fraction = f"<m:f><m:num><m:r><m:t>2s</m:t></m:r></m:num><m:den>{power}</m:den></m:f>"
+    equation = f"<m:oMath {names}><m:r><m:t>a=</m:t></m:r>{fraction}</m:oMath>"
+    body = f"<w:p>{word_run('Braking takes ')}{equation}{word_run(' in all.')}</w:p>"
+    items = items_of(tmp_path / "a.docx", docx(body))
+    # Without the part of LibreOffice that draws formulas, it is a passage.
+    assert "a = (2s)/(t²)" in "\n".join(item.text for item in items)

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
-from vrag.corpus.formats.libreoffice.line_end_hyphens import restore_hyphens
+from vrag.corpus.formats.libreoffice.equations import read_formulas
+from vrag.corpus.formats.libreoffice.printed_text import find_unprinted, restore_formulas, restore_hyphens
 from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
 from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
-from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes, read_printed_letters
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
@@ -58,10 +59,12 @@ from vrag.errors import (
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.formats.libreoffice.equations import Formula
+    from vrag.corpus.formats.texts.outline import Section
     from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
@@ -155,6 +158,7 @@ class OfficeFile(OpenFile):
         if ordinal > self._pdf.count:
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
         item = restore_hyphens(self._pdf.item(ordinal), self._contents.compounds)
+        item = restore_formulas(item, self._contents.formulas)
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
         if page := self._worksheet_pages.get(ordinal):
             facts = replace(
@@ -182,16 +186,27 @@ def _find_worksheet_pages(
 def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:
     """Read what the pages of a document do not show as text; where it is damaged, say that it is not read."""
     with source.open() as file:
-        embedded, comments = read_embedded(file), read_stored_comments(file)
+        embedded, comments, equations = read_embedded(file), read_stored_comments(file), read_formulas(file)
     try:
         with printed.contents.open("rb") as file:
             contents = read_contents(XmlParts(file), comments)
     except (CorpusError, RecursionError) as error:
         contents = DocumentContents(unread=(UNREAD.format(error),))
+    formulas = equations or contents.formulas
+    sections = _find_unprinted(printed, contents.boxes, formulas) + contents.sections + embedded.sections
+    unread = contents.unread + embedded.unread
+    return contents._replace(sections=sections, unread=unread, formulas=formulas)
+
+
+def _find_unprinted(
+    printed: PrintedDocument, boxes: Sequence[str], formulas: Sequence[Formula]
+) -> tuple[Section, ...]:
+    """Return what people see of a document and its pages do not have: ends of text boxes, and formulas."""
+    if not boxes and not formulas:
+        return ()
     with printed.pdf.open("rb") as pdf:
-        cut = find_cut_boxes(contents.boxes, pdf)
-    sections = cut + contents.sections + embedded.sections
-    return contents._replace(sections=sections, unread=contents.unread + embedded.unread)
+        letters = read_printed_letters(pdf)
+    return find_cut_boxes(boxes, letters) + find_unprinted(formulas, letters)
 
 
 def _check(source: SourceFile) -> bool:

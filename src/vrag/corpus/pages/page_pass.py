@@ -217,8 +217,9 @@ def _says(layer: PlacedText, line: TextSegment) -> bool:
     left, top, right, bottom = line.bounds
     margin = min(right - left, bottom - top) / 2
     middles = (layer.boxes[:, :2] + layer.boxes[:, 2:]) / 2
-    is_there = (middles >= (left - margin, top - margin)) & (middles <= (right + margin, bottom + margin))
-    said = _join_words(layer, is_there.all(axis=1))
+    low, high = (left - margin, top - margin), (right + margin, bottom + margin)
+    is_there: NDArray[np.bool_] = np.all((middles >= low) & (middles <= high), axis=1)
+    said = _join_words(layer, is_there)
     return bool(said) and _letters(line.text) in _letters(said)
 
 

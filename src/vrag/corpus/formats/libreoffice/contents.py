@@ -10,7 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.corpus.formats.libreoffice.line_end_hyphens import find_compounds
+from vrag.corpus.formats.libreoffice.equations import Formula, read_stored_formulas
+from vrag.corpus.formats.libreoffice.printed_text import find_compounds
 from vrag.corpus.formats.libreoffice.stored_comments import StoredComments
 from vrag.corpus.formats.libreoffice.text_boxes import read_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
@@ -64,6 +65,8 @@ class DocumentContents(NamedTuple):
     """Texts of the boxes of a text document."""
     compounds: Mapping[str, int] = MappingProxyType({})
     """See `find_compounds`."""
+    formulas: tuple[Formula, ...] = ()
+    """Formulas among the text of the pages."""
 
     def add_to(self, facts: ItemFacts) -> ItemFacts:
         """Add what concerns the whole document to the facts of its first page."""
@@ -84,9 +87,10 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
     hidden = hidden_styles(root)
     if worksheets := read_worksheets(root, hidden):
         return _workbook_contents(worksheets, read_page_rows(parts.root("meta.xml")), comments)
-    compounds = find_compounds(root)
+    compounds, formulas = find_compounds(root), read_stored_formulas(root, parts)
     if slides := list(find_all(root, "draw:page")):
-        return _presentation_contents(slides, hidden, parts, comments)._replace(compounds=compounds)
+        contents = _presentation_contents(slides, hidden, parts, comments)
+        return contents._replace(compounds=compounds, formulas=formulas)
     lines = [
         "".join(each.itertext())
         for name in ("text:span", "text:p")
@@ -94,7 +98,9 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
         if attribute(each, "text:style-name") in hidden
     ]
     sections = tuple(_part_sections((), root, parts))
-    return DocumentContents(sections, _join_hidden(lines), boxes=read_boxes(root), compounds=compounds)
+    return DocumentContents(
+        sections, _join_hidden(lines), boxes=read_boxes(root), compounds=compounds, formulas=formulas
+    )
 
 
 def _join_hidden(texts: Iterable[str]) -> str:

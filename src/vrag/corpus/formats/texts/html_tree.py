@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.corpus.formats.texts.formulas import read_math, write_formula
 from vrag.corpus.formats.texts.outline import Section, SectionOutline, tidy_lines
 from vrag.corpus.formats.texts.raised_text import find_raising, lower_text, raise_text
 from vrag.corpus.formats.texts.table_lines import TableDraft
@@ -180,7 +181,7 @@ class _HtmlPage:
         declared = self._styles.declared(node, tag, attributes)
         if _is_gone(node, tag, attributes) or is_removed(tag, attributes, declared):
             return False
-        if tag == "select" or tag in FRAMES or tag == "template":
+        if tag in {"select", "template", "math"} or tag in FRAMES:
             return self._begin_replaced(node, tag, attributes)
         outer = self._open[-1]
         part = find_table_part(tag, attributes, declared, outer.container)
@@ -224,6 +225,9 @@ class _HtmlPage:
         """Begin an element that shows something else than its content, and tell of files that it shows."""
         if tag == "select":
             self._add(read_select(node))
+        elif tag == "math":
+            line = "\n" if attributes.get("display") == "block" else ""
+            self._add(f"{line}{write_formula(read_math(node))}{line}")
         elif tag == "template":
             if "shadowrootmode" in attributes:
                 self._add_inner_page((node.html or "").partition(">")[2].removesuffix("</template>"))
