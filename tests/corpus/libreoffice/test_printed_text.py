@@ -7,10 +7,13 @@ from xml.etree.ElementTree import fromstring
 
 from vrag.corpus.formats.libreoffice.equations import Formula
 from vrag.corpus.formats.libreoffice.printed_text import (
+    CheckBox,
+    find_checks,
     find_compounds,
     find_unprinted,
     restore_formulas,
     restore_hyphens,
+    write_checks,
 )
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES
 from vrag.geometry import Box
@@ -142,3 +145,48 @@ def test_formulas_that_no_page_has_are_sections() -> None:
     (section,) = find_unprinted([SPEED, Formula("a/b", "ab", "ab")], "the speed vst".replace(" ", ""))
     assert (section.headings, section.text) == (("Formulas",), "a/b")
     assert find_unprinted([SPEED], None) == ()
+
+
+def box_of(state: str = "") -> str:
+    checked = f'<field:param field:name="Checkbox_Checked" field:value="{state}"/>' if state else ""
+    return (
+        f'<field:fieldmark field:type="vnd.oasis.opendocument.field.FORMCHECKBOX">{checked}</field:fieldmark>'
+    )
+
+
+def checks_of(*paragraphs: str) -> tuple[CheckBox, ...]:
+    names = " ".join(f'xmlns:{prefix}="{NAMES[prefix]}"' for prefix in ("text", "field", "table"))
+    return find_checks(fromstring(f"<a {names}>{''.join(paragraphs)}</a>"))
+
+
+def test_check_boxes_of_old_forms_have_their_state_in_the_text() -> None:
+    row = "<table:table-row><b>{}</b><b>{}</b></table:table-row>"
+    checks = checks_of(
+        f"<text:p>{box_of('true')} Insured</text:p>",
+        f"<text:p>Heated: {box_of()}</text:p>",
+        f"<text:p>Water {box_of('false')} yes {box_of('true')} no</text:p>",
+        row.format("<text:p>Crane needed</text:p>", f"<text:p>{box_of('true')}</text:p>"),
+        row.format(f"<text:p>{box_of()}</text:p>", "<text:p>Dogs</text:p>"),
+        row.format("<text:p>Mast</text:p>", f"<text:p>{box_of()}</text:p><text:p>{box_of('true')}</text:p>"),
+    )
+    page = make_item("Insured", "Heated:", "Water", "yes", "no", "Crane", "needed", "Dogs", "Mast")
+    page = replace(page, text=page.text.replace(" Heated", "\nHeated").replace(" Water", "\nWater"))
+    item = write_checks(page, checks)
+    assert item.text == "☑ Insured\nHeated: ☐\nWater ☐ yes ☑ no Crane needed ☑ ☐ Dogs Mast ☐ ☑"
+    assert words_of(item) == ["Insured", "Heated:", "Water", "yes", "no", "Crane", "needed", "Dogs", "Mast"]
+
+
+def test_a_check_box_whose_place_is_not_sure_is_not_written() -> None:
+    twice = checks_of(f"<text:p>{box_of('true')} Fee</text:p>")
+    for page in (make_item("Fees", "of", "the", "pier"), make_item("Fee", "and", "Fee")):
+        assert write_checks(page, twice) == page
+    many = make_item(*("Fee paid in full by the owner of the boat " * 2).split())
+    assert write_checks(many, checks_of(f"<text:p>{box_of('true')} Fee paid in full</text:p>")) == many
+
+
+def test_a_check_box_at_the_begin_of_a_page_is_found_by_what_follows() -> None:
+    follows = "Insurance is paid for the whole season of the year"
+    checks = checks_of(
+        "<text:p>Words of the page before this one</text:p>", f"<text:p>{box_of()} {follows}</text:p>"
+    )
+    assert write_checks(make_item(*follows.split()), checks).text == f"☐ {follows}"

@@ -15,7 +15,7 @@ from vrag.corpus.formats.texts.formulas import LEAVES, MAX_DEPTH, FormulaNode, l
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from typing import BinaryIO
     from xml.etree.ElementTree import Element
 
@@ -69,12 +69,15 @@ def _read_part(root: Element) -> Iterator[Formula]:
     return map(_to_formula, () if is_hidden else _list_equations(root))
 
 
-def read_stored_formulas(root: Element, parts: XmlParts) -> tuple[Formula, ...]:
-    """Return the formulas among the objects of an OpenDocument file."""
+def read_stored_formulas(
+    root: Element, parts: XmlParts, hidden: Container[Element] = ()
+) -> tuple[Formula, ...]:
+    """Return the formulas among the objects of an OpenDocument file, but for those that are hidden."""
     found: list[Formula] = []
     for embedded in find_all(root, "draw:object"):
         name = attribute(embedded, "xlink:href").removeprefix("./")
-        stored = parts.root(f"{name}/content.xml") if name and len(found) < MAX_FORMULAS else None
+        is_read = name and embedded not in hidden and len(found) < MAX_FORMULAS
+        stored = parts.root(f"{name}/content.xml") if is_read else None
         if stored is not None and _local(stored.tag) == "math":
             found.append(_to_formula(_read_mathml(stored, 0)))
     return _keep_different(found)

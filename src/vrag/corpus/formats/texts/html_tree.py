@@ -71,14 +71,15 @@ def html_sections(text: str) -> list[Section]:
     return html_page(text).sections
 
 
-def html_page(text: str, *, with_scripts: bool = False) -> WebPage:
+def html_page(text: str, *, with_scripts: bool = False, with_title: bool = True) -> WebPage:
     """Return sections and images of HTML.
 
     Args:
         text: The HTML.
+        with_title: Whether its title is text, which a browser shows above the page.
         with_scripts: True if a browser shows it, which runs scripts: what they write is told as not read.
     """
-    page = _HtmlPage()
+    page = _HtmlPage(with_title=with_title)
     page.read(text, with_scripts=with_scripts)
     return WebPage(page.sections, page.images.figures, page.base)
 
@@ -101,13 +102,14 @@ class _OpenElement(NamedTuple):
 
 
 class _HtmlPage:
-    def __init__(self, depth: int = 0) -> None:
+    def __init__(self, depth: int = 0, *, with_title: bool = True) -> None:
         self.sections: list[Section] = []
         self.images = FigureList()
         self.base = ""
         """The address that references are relative to, where the file has one."""
         self._depth = depth
         """Number of pages that this one is in."""
+        self._with_title = with_title
         self._outline = SectionOutline(tidy_lines)
         self._styles = PageStyles()
         self._open: list[_OpenElement] = [_OpenElement(0, "", "", Look())]
@@ -174,7 +176,8 @@ class _HtmlPage:
             text = drop_invisible(node.text_content or "")
             self._add(text if self._pre else _SPACE.sub(" ", text))
             return False
-        if tag in DROPPED or tag[0] in "-!":  # comments and the like
+        is_left_out = tag == "title" and not self._with_title
+        if is_left_out or tag in DROPPED or tag[0] in "-!":  # comments and the like
             self._missing.has_canvas |= tag == "canvas"
             return False
         attributes = node.attributes
