@@ -313,7 +313,7 @@ def test_a_document_is_printed_once_for_all_workers_and_its_pdf_goes_in_the_end(
     tmp_path: Path, program: Path
 ) -> None:
     log = tmp_path / "log"
-    stand_in(program, f"open({str(log)!r}, 'a').write(f'{{document.parent.parent}}\\n'); save(8)")
+    stand_in(program, f"open({str(log)!r}, 'a').write(f'{{document.parents[2]}}\\n'); save(8)")
     paths = [write(tmp_path / f"{n}.odt", odt(f"words {n}")) for n in range(3)]
     conversions = convert(paths)
     assert sum(isinstance(c, Converted) for c in conversions) == 24
