@@ -249,15 +249,15 @@ def find_unprinted(formulas: Iterable[Formula], printed: str | None) -> tuple[Se
 def restore_formulas(item: Item, formulas: Sequence[Formula]) -> Item:
     """Write the formulas of a page with their structure; their words keep their boxes."""
     letters = list(fold_letters(item.text)) if formulas else []
-    page = _PageLetters(item, "".join(letter for letter, _ in letters), [place for _, place in letters])
-    found: list[_Place] = []
+    page = _FormulaLetters(item, "".join(letter for letter, _ in letters), [place for _, place in letters])
+    found: list[_FormulaPlace] = []
     for formula in sorted(formulas, key=lambda each: -len(each.letters)):
         if formula.letters and formula.has_structure:
             found += (place for place in page.find(formula) if not any(map(place.overlaps, found)))
     return _rewrite(item, sorted(found)) if found else item
 
 
-class _Place(NamedTuple):
+class _FormulaPlace(NamedTuple):
     """A formula in the text of a page."""
 
     start: int
@@ -266,11 +266,11 @@ class _Place(NamedTuple):
     letters: tuple[int, ...]
     """Places of its letters and figures."""
 
-    def overlaps(self, other: _Place) -> bool:
+    def overlaps(self, other: _FormulaPlace) -> bool:
         return self.start < other.end and other.start < self.end
 
 
-class _PageLetters(NamedTuple):
+class _FormulaLetters(NamedTuple):
     """The letters and figures of a page."""
 
     item: Item
@@ -278,7 +278,7 @@ class _PageLetters(NamedTuple):
     places: list[int]
     """Where each stands in the text."""
 
-    def find(self, formula: Formula) -> Iterator[_Place]:
+    def find(self, formula: Formula) -> Iterator[_FormulaPlace]:
         """Yield the places where a formula is drawn."""
         length = len(formula.letters)
         at = self.letters.find(formula.letters)
@@ -290,20 +290,20 @@ class _PageLetters(NamedTuple):
             else:
                 at = self.letters.find(formula.letters, at + 1)
 
-    def _to_place(self, formula: Formula, letters: tuple[int, ...]) -> _Place:
+    def _to_place(self, formula: Formula, letters: tuple[int, ...]) -> _FormulaPlace:
         """Return the place of a formula by that of its letters: with the signs before and behind them."""
         text, drawn = self.item.text, formula.drawn
         letters_drawn = [at for at, sign in enumerate(drawn) if is_letter(sign)]
         before, behind = drawn[: letters_drawn[0]], drawn[letters_drawn[-1] + 1 :]
         ahead = _count_signs(text[: letters[0]][::-1], before[::-1])
-        return _Place(
+        return _FormulaPlace(
             letters[0] - ahead,
             letters[-1] + 1 + _count_signs(text[letters[-1] + 1 :], behind),
             formula,
             letters,
         )
 
-    def _is_drawn(self, place: _Place) -> bool:
+    def _is_drawn(self, place: _FormulaPlace) -> bool:
         """Return whether a part of the text is a formula, and not letters of other words."""
         text, (start, end, formula, _) = self.item.text, place
         around = text[max(0, start - 1) : start] + text[end : end + 1]
@@ -337,7 +337,7 @@ def _count_signs(text: str, signs: str) -> int:
     return count
 
 
-def _rewrite(item: Item, places: Sequence[_Place]) -> Item:
+def _rewrite(item: Item, places: Sequence[_FormulaPlace]) -> Item:
     """Write formulas in their places, which are in ascending order, and move what stands behind them."""
     parts: list[str] = []
     moved: dict[int, int] = {}
@@ -359,7 +359,7 @@ def _rewrite(item: Item, places: Sequence[_Place]) -> Item:
 class _Move:
     """Where places of a text are after formulas were written in it."""
 
-    def __init__(self, places: Sequence[_Place]) -> None:
+    def __init__(self, places: Sequence[_FormulaPlace]) -> None:
         self._places = places
 
     def start(self, at: int) -> int:
