@@ -149,3 +149,10 @@ def test_a_sheet_begins_with_its_name_and_ends_with_its_comments() -> None:
 def test_passages_of_a_text_that_is_called_like_a_slide_stay_in_order() -> None:
     sections = [make_slide(1, "Slide 2", "Slide 2\n\none"), make_slide(2, "Slide 1", "Slide 1\n\ntwo")]
     assert write_document(sections) == "# Slide 2\n\none\n\n# Slide 1\n\ntwo\n"
+
+
+def test_a_cell_over_several_columns_of_the_last_row_stands_once() -> None:
+    rows = "<tr><th>Hall<th>From<th>To<tr><td>North<td>8:00<td>20:00<tr><td>West<td colspan=2>closed"
+    text = write_document(convert(html_sections(f"<h1>Hours</h1><table>{rows}</table><p>Behind.</p>")))
+    assert text.count("closed") == 1
+    assert text.endswith("Behind.\n")

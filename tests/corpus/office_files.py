@@ -157,11 +157,11 @@ def stand_in(folder: Path, does: str) -> Path:
         "import os, sys, time\nfrom pathlib import Path\nfrom urllib.parse import unquote\n"
         'profile = next(each.partition("file://")[2] for each in sys.argv if "file://" in each)\n'
         "work_dir = Path(unquote(profile)).parent\n"
-        'outdir, document = work_dir / "out", next(work_dir.glob("document.*"))\n'
+        'outdir, document = work_dir / "out", next((work_dir / "document").iterdir())\n'
         f"PAGES = {pages!r}\n"
         "def save(pages):\n"
         "    outdir.mkdir(exist_ok=True)\n"
-        '    (outdir / (document.stem + ".pdf")).write_bytes(PAGES[pages])\n' + textwrap.dedent(does)
+        '    (outdir / "document.pdf").write_bytes(PAGES[pages])\n' + textwrap.dedent(does)
     )
     program.chmod(0o755)
     return program

@@ -217,6 +217,16 @@ def words_at(*placed: tuple[float, str], y: float = 700, shift: float = 0) -> st
     return "".join(text_at(x + shift, y - shift, text, 12) for x, text in placed)
 
 
+def spaced_letters(*parts: tuple[str, float]) -> str:
+    """Draws letters one by one, each with a space behind it of so many points."""
+    x, drawn = 72.0, ""
+    for text, space in parts:
+        for letter in text:
+            drawn += text_at(x, 700, letter, 12) if letter != " " else ""
+            x += 0.012 * WIDTHS.get(letter, 722 if letter.isupper() else 556) + space
+    return drawn
+
+
 class TestTextDrawnTwice:
     LINE = (72, "The"), (100, "closing"), (150, "balance"), (200, "is"), (220, "EUR"), (250, "2,350.00")
 
@@ -254,6 +264,20 @@ class TestLettersSetApart:
     )
     def test_choices_and_figures_stay_apart(self, text: str) -> None:
         assert read(text_at(72, 700, text, 12)).text == text
+
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            ([("HARBOUR", 3), (" Length", 7), (" 11.4", 7)], "HARBOUR Length 11.4"),
+            ([("HARBOUR", 3), (" length", 7)], "HARBOUR length"),
+            ([("Length", 7), (" HARBOUR", 3)], "Length HARBOUR"),
+            ([("harbour", 7), (" length", 3), (" depth", 7)], "harbour length depth"),
+        ],
+    )
+    def test_those_with_typed_spaces_and_those_spaced_by_their_font_are_judged_apart(
+        self, parts: list[tuple[str, float]], text: str
+    ) -> None:
+        assert read(spaced_letters(*parts)).text == text
 
     def test_cells_of_one_letter_stay_apart(self) -> None:
         assert (

@@ -273,3 +273,14 @@ def test_a_nesting_bomb_and_broken_json_have_reasons() -> None:
 def test_a_file_without_words_has_a_reason(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no text"):
         items_of(tmp_path / "a.md", "\n\n  \n")
+
+
+def test_data_in_front_of_markdown_is_no_heading() -> None:
+    title, fees = markdown_sections("---\ntitle: Fees\ntags:\n  - berth\n---\n# Fees\n\nEUR 7")
+    assert (title.headings, title.text) == ((), "title: Fees\ntags:\n  - berth")
+    assert (fees.headings, fees.text) == (("Fees",), "Fees\n\nEUR 7")
+
+
+def test_a_text_between_rules_is_no_data() -> None:
+    (section,) = markdown_sections("---\n\nWords of a text.\n\n---\n\nMore.")
+    assert section.text.split() == "Words of a text. More.".split()

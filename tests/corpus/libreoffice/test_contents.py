@@ -111,6 +111,29 @@ def test_hidden_words_of_a_text_are_kept_apart() -> None:
 CELL = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
 
 
+def test_hidden_sections_and_paragraphs_of_a_text_are_kept_apart() -> None:
+    body = (
+        '<text:section text:display="none"><text:p>The rate is 3,900.</text:p>'
+        '<text:section text:display="none"><text:p>Inner.</text:p></text:section></text:section>'
+        '<text:section text:display="condition" text:is-hidden="true"><text:p>Notice.</text:p></text:section>'
+        '<text:section text:display="true"><text:p>Seen.</text:p></text:section>'
+        '<text:p text:style-name="unseen">Paragraph.</text:p>'
+    )
+    contents = contents_of(f"<office:body><office:text>{body}</office:text></office:body>")
+    assert contents.hidden_text.split("\n") == ["The rate is 3,900.", "Inner.", "Notice.", "Paragraph."]
+
+
+def test_formulas_in_hidden_parts_are_not_read() -> None:
+    frame = '<draw:frame><draw:object xlink:href="./Object {}"/></draw:frame>'
+    body = f'<text:section text:display="none"><text:p>{frame.format(1)}</text:p></text:section>'
+    content = f"{body}<text:p>{frame.format(2)}</text:p>"
+    root = f"<office:document-content {SPACES}>{content}</office:document-content>"
+    math = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>{}</mi></math>'
+    parts = {"content.xml": root} | {f"Object {n}/content.xml": math.format("ab"[n - 1]) for n in (1, 2)}
+    contents = read_contents(XmlParts(io.BytesIO(archive(parts))))
+    assert [formula.text for formula in contents.formulas] == ["b"]
+
+
 def test_comments_of_cells_have_their_addresses_and_unseen_cells_are_kept_apart() -> None:
     commented = f"<table:table-cell>{COMMENT.format('Audited.')}<text:p>9.50</text:p></table:table-cell>"
     first = (

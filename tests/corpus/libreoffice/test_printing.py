@@ -267,3 +267,55 @@ def test_struck_text_is_in_the_picture_and_not_in_the_text(tmp_path: Path) -> No
     items = items_of(tmp_path / "lease.docx", docx(f"<w:p>{rent}</w:p><w:p>{fee}</w:p>"))
     assert words_of(items) == "The rent is EUR 16,250. The fee is EUR 95."
     assert items[0].facts.hidden_text == "EUR 14,000 EUR 80"
+
+
+def test_a_formula_of_word_keeps_its_structure_on_its_page(tmp_path: Path) -> None:
+    names = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    power = "<m:sSup><m:e><m:r><m:t>t</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    fraction = f"<m:f><m:num><m:r><m:t>2s</m:t></m:r></m:num><m:den>{power}</m:den></m:f>"
+    equation = f"<m:oMath {names}><m:r><m:t>a=</m:t></m:r>{fraction}</m:oMath>"
+    body = f"<w:p>{word_run('Braking takes ')}{equation}{word_run(' in all.')}</w:p>"
+    items = items_of(tmp_path / "a.docx", docx(body))
+    # Without the part of LibreOffice that draws formulas, it is a passage.
+    assert "a = (2s)/(t²)" in "\n".join(item.text for item in items)
+
+
+def field_of(code: str) -> str:
+    begin, separate, end = (
+        f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")
+    )
+    return f"{begin}{word_run(code, element='instrText')}{separate}{word_run('old.docx')}{end}"
+
+
+def test_fields_print_the_name_of_the_file_and_no_folder_of_ours(tmp_path: Path) -> None:
+    with_path = field_of(r" FILENAME \p ")
+    body = f"<w:p>{field_of(' FILENAME ')}</w:p><w:p>{with_path}</w:p>"
+    name = "Lease #7, 50% & more.docx"
+    shown = "Lease _7, 50_ & more.docx"
+    assert words_of(items_of(tmp_path / name, docx(body))) == f"{shown} {shown}"
+
+
+def test_headers_of_sheets_print_the_name_of_the_file(tmp_path: Path) -> None:
+    header = "<headerFooter><oddHeader>&amp;L&amp;Z&amp;F&amp;R&amp;F</oddHeader></headerFooter>"
+    data = xlsx(f"<sheetData>{row_of(1, 'Pier', 7)}</sheetData>{header}")
+    words = words_of(items_of(tmp_path / "Fees 7.xlsx", data))
+    assert words.count("Fees 7.xlsx") == 2
+    assert "document" not in words
+
+
+def test_check_boxes_and_lists_of_old_forms_show_their_state(tmp_path: Path) -> None:
+    def form(data: str, code: str) -> str:
+        begin = f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{data}</w:ffData></w:fldChar></w:r>'
+        end = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        return f"{begin}{word_run(code, element='instrText')}{end}"
+
+    box, checked = (
+        form(f"<w:checkBox><w:sizeAuto/>{state}</w:checkBox>", " FORMCHECKBOX ")
+        for state in ("", "<w:checked/>")
+    )
+    entries = '<w:result w:val="1"/><w:listEntry w:val="North"/><w:listEntry w:val="South"/>'
+    body = (
+        f"<w:p>{checked}{word_run(' Insured')}</w:p><w:p>{word_run('Heated ')}{box}</w:p>"
+        f"<w:p>{word_run('Pier: ')}{form(f'<w:ddList>{entries}</w:ddList>', ' FORMDROPDOWN ')}</w:p>"
+    )
+    assert words_of(items_of(tmp_path / "a.docx", docx(body))) == "☑ Insured Heated ☐ Pier: South"

@@ -9,15 +9,15 @@ import pytest
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from vrag.corpus.formats.libreoffice import text_boxes
-from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes, read_boxes
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes, read_boxes, read_printed_letters
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES
 
 SPACES = " ".join(f'xmlns:{prefix}="{space}"' for prefix, space in NAMES.items())
 
 
-def printed(*lines: str) -> io.BytesIO:
+def printed(*lines: str) -> str | None:
     content = "".join(text_at(72, 700 - 30 * number, line) for number, line in enumerate(lines))
-    return io.BytesIO(pdf_bytes(PdfPage(content)))
+    return read_printed_letters(io.BytesIO(pdf_bytes(PdfPage(content))))
 
 
 def test_texts_of_boxes_and_shapes_are_read_once() -> None:
@@ -30,8 +30,8 @@ def test_texts_of_boxes_and_shapes_are_read_once() -> None:
 
 
 def test_a_box_that_is_printed_whole_is_no_passage_however_its_lines_are_broken() -> None:
-    pdf = printed("Ask the har-", "bour office", "before noon.")
-    assert find_cut_boxes(["Ask the harbour office before noon."], pdf) == ()
+    letters = printed("Ask the har-", "bour office", "before noon.")
+    assert find_cut_boxes(["Ask the harbour office before noon."], letters) == ()
 
 
 def test_a_box_that_is_cut_off_is_a_passage_with_all_of_its_text() -> None:

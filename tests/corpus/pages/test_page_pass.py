@@ -141,6 +141,22 @@ def test_words_of_the_layer_are_not_read_twice(monkeypatch: pytest.MonkeyPatch) 
     assert reading.text.count("Depth in metres") == 1
 
 
+@pytest.mark.parametrize(("read", "is_added"), [("11.4", False), ("11.9", True)])
+def test_letters_that_are_set_apart_are_not_read_twice(
+    monkeypatch: pytest.MonkeyPatch, read: str, is_added: bool
+) -> None:
+    spaced = ("1 1 . 4 m", 90, 272)
+    page = Page([*TYPED, spaced], TABLE)
+    page.lines = [line for line in page.lines if line.bounds[1] > 295]
+    # OCR sees the lower part of a line above a picture, and its boxes are low.
+    lefts = [WIDTH * word.box.x1 for word in page.layer.words[-5:-1]]
+    glyphs = tuple((left, 292, left + 12, 314) for left in lefts)
+    page.lines.append(OcrLine(read, (lefts[0], 292, lefts[-1] + 12, 314), glyphs, 0.99))
+    lines = page.read(monkeypatch).text.split("\n")
+    assert (read in lines) == is_added
+    assert [line for line in lines if line != read] == [text for text, *_ in [*TYPED, spaced, *TABLE]]
+
+
 def test_without_ocr_a_picture_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page(TYPED, TABLE)
     reading = page.read(monkeypatch, "never")

@@ -75,6 +75,17 @@ def test_chapters_come_in_reading_order_and_pictures_after_them(tmp_path: Path) 
     assert (picture.kind, picture.heading) == (ItemKind.PAGE, "The Lamp › Oil")
 
 
+def test_the_title_of_a_chapter_with_headings_is_no_text(tmp_path: Path) -> None:
+    head = "<html><head><title>Wicks</title></head>"
+    changes = {"OPS/last.xhtml": f"{head}<body><h1>Wicks</h1><p>Trim them.</p></body></html>"}
+    texts = [item.text for item in items_of(write_book(tmp_path / "a.epub", changes))]
+    assert "Wicks\n\nTrim them." in texts
+    assert "Wicks" not in texts
+    changes = {"OPS/last.xhtml": f"{head}<body><p>Trim them.</p></body></html>"}
+    texts = [item.text for item in items_of(write_book(tmp_path / "b.epub", changes))]
+    assert any(text.startswith("Wicks") for text in texts), "without headings, it is the only one"
+
+
 def encryption(method: str, *names: str) -> str:
     entries = "".join(
         f'<enc:EncryptedData><enc:EncryptionMethod Algorithm="{method}"/><enc:CipherData>'

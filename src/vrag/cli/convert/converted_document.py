@@ -153,7 +153,9 @@ def _find_ranges(item: Item, table: DocumentTable) -> Iterator[tuple[int, int]]:
     """Yield the ranges of an item's text that stand in the cells of a table."""
     spans = [cell.span for cell in table.cells if cell.span is not None]
     if spans:
-        yield min(spans)[0], max(end for _, end in spans)
+        # A row is a line, in which a cell that spans several columns stands in each of them.
+        last = max(end for _, end in spans)
+        yield min(spans)[0], (item.text.find("\n", last) + 1 or len(item.text) + 1) - 1
     elif table.box is not None:
         for word in item.words:
             if table.box.covers(*word.box.center):

@@ -25,10 +25,23 @@ from typing import TYPE_CHECKING
 from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
-from vrag.corpus.formats.libreoffice.line_end_hyphens import restore_hyphens
-from vrag.corpus.formats.libreoffice.profile import CONTENTS_NAME, PDF_NAME, START, write_profile
+from vrag.corpus.formats.libreoffice.equations import read_formulas
+from vrag.corpus.formats.libreoffice.printed_text import (
+    find_unprinted,
+    restore_formulas,
+    restore_hyphens,
+    write_checks,
+)
+from vrag.corpus.formats.libreoffice.profile import (
+    CONTENTS_NAME,
+    DOCUMENT_FOLDER,
+    PDF_NAME,
+    clean_name,
+    start_argument,
+    write_profile,
+)
 from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
-from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes
+from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes, read_printed_letters
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
@@ -58,10 +71,12 @@ from vrag.errors import (
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
     from vrag.corpus.converter import ConversionContext, CorpusOptions, SourceFile
+    from vrag.corpus.formats.libreoffice.equations import Formula
+    from vrag.corpus.formats.texts.outline import Section
     from vrag.corpus.sniff import Openable
     from vrag.types import Item
 
@@ -127,7 +142,7 @@ class OfficeFile(OpenFile):
             printed = context.print_source(source)
             if printed is None:
                 pdf = self._cleanup.enter_context(scratch_directory()) / PDF_NAME
-                print_document(source, source.path.suffix.lower(), pdf, context.options.office_seconds)
+                print_document(source, source.name, pdf, context.options.office_seconds)
                 printed = PrintedDocument(pdf, contents_path(pdf))
             self._contents = _read_contents(printed, source)
             self._passages = passages(self._contents.sections, context.options)
@@ -155,6 +170,7 @@ class OfficeFile(OpenFile):
         if ordinal > self._pdf.count:
             return passage_item(self._passages[ordinal - self._pdf.count - 1], self._source, ordinal)
         item = restore_hyphens(self._pdf.item(ordinal), self._contents.compounds)
+        item = restore_formulas(write_checks(item, self._contents.checks), self._contents.formulas)
         facts = self._contents.add_to(item.facts) if ordinal == 1 else item.facts
         if page := self._worksheet_pages.get(ordinal):
             facts = replace(
@@ -182,16 +198,27 @@ def _find_worksheet_pages(
 def _read_contents(printed: PrintedDocument, source: SourceFile) -> DocumentContents:
     """Read what the pages of a document do not show as text; where it is damaged, say that it is not read."""
     with source.open() as file:
-        embedded, comments = read_embedded(file), read_stored_comments(file)
+        embedded, comments, equations = read_embedded(file), read_stored_comments(file), read_formulas(file)
     try:
         with printed.contents.open("rb") as file:
             contents = read_contents(XmlParts(file), comments)
     except (CorpusError, RecursionError) as error:
         contents = DocumentContents(unread=(UNREAD.format(error),))
+    formulas = equations or contents.formulas
+    sections = _find_unprinted(printed, contents.boxes, formulas) + contents.sections + embedded.sections
+    unread = contents.unread + embedded.unread
+    return contents._replace(sections=sections, unread=unread, formulas=formulas)
+
+
+def _find_unprinted(
+    printed: PrintedDocument, boxes: Sequence[str], formulas: Sequence[Formula]
+) -> tuple[Section, ...]:
+    """Return what people see of a document and its pages do not have: ends of text boxes, and formulas."""
+    if not boxes and not formulas:
+        return ()
     with printed.pdf.open("rb") as pdf:
-        cut = find_cut_boxes(contents.boxes, pdf)
-    sections = cut + contents.sections + embedded.sections
-    return contents._replace(sections=sections, unread=contents.unread + embedded.unread)
+        letters = read_printed_letters(pdf)
+    return find_cut_boxes(boxes, letters) + find_unprinted(formulas, letters)
 
 
 def _check(source: SourceFile) -> bool:
@@ -272,7 +299,7 @@ def find_soffice() -> str:
 
 def print_document(
     document: Openable,
-    suffix: str,
+    name: str,
     pdf: Path,
     seconds: float,
     is_wanted: Callable[[], bool] = lambda: True,
@@ -288,23 +315,24 @@ def print_document(
     directory. LibreOffice is restricted to its folder and its installation (`vrag.corpus.workers.sandbox`).
     The files appear whole or not at all.
 
-    `suffix` is that of the format in lower case, with the dot; `seconds` limit processor time, see
+    `name` is that of the file, which its pages may show; `seconds` limit processor time, see
     `vrag.corpus.workers.timeout_exec`; it ends when `is_wanted` says no. Raises `UnsupportedFormatError` if
     LibreOffice is not installed, `ConversionTimeout` if it took longer than the time limit, `CorpusError` if
     it made nothing of the document, and `OSError` if the document cannot be read or the PDF not be written.
     """
     program = find_soffice()
-    with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as name:
-        work_dir = Path(name)
-        copy, results = work_dir / f"document{suffix}", work_dir / "out"
+    with tempfile.TemporaryDirectory(prefix="office-", dir=pdf.parent, ignore_cleanup_errors=True) as folder:
+        work_dir = Path(folder)
+        copy, results = work_dir / DOCUMENT_FOLDER / clean_name(name), work_dir / "out"
+        copy.parent.mkdir()
         with document.open("rb") as original, copy.open("wb") as file:
             shutil.copyfileobj(original, file)
         write_profile(work_dir / "profile")
-        for folder in (results, work_dir / "tmp"):
-            folder.mkdir()
+        for made in (results, work_dir / "tmp"):
+            made.mkdir()
         options = "--headless --norestore --nolockcheck --nodefault --nofirststartwizard"
         profile = f"-env:UserInstallation={(work_dir / 'profile').as_uri()}"
-        command = [program, profile, *options.split(), START.format(copy.name)]
+        command = [program, profile, *options.split(), start_argument(copy.name)]
         if sandbox_options().mode != "off":
             policy = office_policy(program, work_dir)
             give_to(policy, pdf.parent, work_dir)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
+_DATA_LINE = re.compile(r"[\w.-]+[ \t]*:(?:\s|$)|[ \t#-]|$")
+MAX_DATA_LINES = 200
+"""Lines of the data in front of a Markdown text."""
 _HTML_TAG = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z][\w-]*)")
 
 
@@ -31,14 +34,33 @@ def plain_sections(text: str) -> Iterator[Section]:
 
 
 def markdown_sections(text: str) -> Iterator[Section]:
-    """Parse Markdown with tables. Formatting and text that is struck through are dropped, words are kept."""
+    """Parse Markdown with tables. Formatting and text that is struck through are dropped, words are kept.
+
+    Data in front of the text (YAML) stays as it is.
+    """
     from markdown_it import MarkdownIt
 
     page = _MarkdownPage()
+    data, text = _split_front_matter(text)
+    page.outline.add(data)
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
         if section := page.read(token):
             yield section
     yield page.outline.end()
+
+
+def _split_front_matter(text: str) -> tuple[str, str]:
+    """Return the names and values (YAML) between two lines of dashes at the begin of a file, and the rest."""
+    lines = text.removeprefix("\ufeff").split("\n", MAX_DATA_LINES + 2)
+    if lines[0].rstrip() != "---":
+        return "", text
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in {"---", "..."} and number > 1:
+            data = "\n".join(each.rstrip() for each in lines[1:number])
+            return f"{data}\n\n", "\n".join(lines[number + 1 :])
+        if not _DATA_LINE.match(line) or line.rstrip() == "---" or number > MAX_DATA_LINES:
+            break
+    return "", text
 
 
 TOKEN_TEXTS = {"bullet_list_close": "\n", "ordered_list_close": "\n", "blockquote_close": "\n"}

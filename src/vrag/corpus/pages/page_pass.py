@@ -87,7 +87,7 @@ def read_page(
     facts = _add_hidden(facts, _join_words(layer, struck))
     layer = remove_words(layer, ~struck)
     if mode == "always":
-        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes)
+        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes, PlacedText())
         if found:
             return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
@@ -106,7 +106,7 @@ def read_page(
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
     parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
-    found = _keep_new(parts, boxes)
+    found = _keep_new(parts, boxes, level)
     if not found:
         return _to_reading(layer, TextSource.LAYER, facts)
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
@@ -200,17 +200,44 @@ def _without_stamp(part: Rows, stamp: str) -> Rows:
     return list(filter(None, rows))
 
 
-def _keep_new(parts: Sequence[Rows], boxes: NDArray[np.float64]) -> list[Rows]:
-    """Return what OCR read in parts of a page without the words that stand in given boxes."""
-    return [kept for part in parts if (kept := _new_lines(part, boxes))]
+def _keep_new(parts: Sequence[Rows], boxes: NDArray[np.float64], layer: PlacedText) -> list[Rows]:
+    """Return what OCR read in parts of a page without the words that stand in given boxes.
+
+    Nor is anything added that the words of a layer say in the same place.
+    """
+    return [kept for part in parts if (kept := _new_lines(part, boxes, layer))]
 
 
-def _new_lines(part: Rows, boxes: NDArray[np.float64]) -> Rows:
+def _new_lines(part: Rows, boxes: NDArray[np.float64], layer: PlacedText) -> Rows:
     """Return the lines of OCR without words of the layer; none if too little is left."""
     if len(boxes):
-        part = [[kept for line in row if (kept := without_words(line, _is_new(line, boxes)))] for row in part]
+        part = [[kept for line in row if (kept := _new_words(line, boxes, layer))] for row in part]
         part = [row for row in part if row]
     return part if not len(boxes) or _count_letters(part) >= MIN_LETTERS else []
+
+
+def _new_words(line: TextSegment, boxes: NDArray[np.float64], layer: PlacedText) -> TextSegment | None:
+    """Return a line of OCR without words of the layer; None if nothing is left."""
+    kept = without_words(line, _is_new(line, boxes))
+    return None if kept is None or _says(layer, kept) else kept
+
+
+def _says(layer: PlacedText, line: TextSegment) -> bool:
+    """Return whether the words of a layer in the place of a line of OCR have its letters in their order.
+
+    Letters of a word that are set far apart do not cover the place of the word.
+    """
+    left, top, right, bottom = line.bounds
+    margin = min(right - left, bottom - top) / 2
+    middles = (layer.boxes[:, :2] + layer.boxes[:, 2:]) / 2
+    low, high = (left - margin, top - margin), (right + margin, bottom + margin)
+    is_there: NDArray[np.bool_] = np.all((middles >= low) & (middles <= high), axis=1)
+    said = _join_words(layer, is_there)
+    return bool(said) and _letters(line.text) in _letters(said)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _is_new(line: TextSegment, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:

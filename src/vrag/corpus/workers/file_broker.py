@@ -134,7 +134,7 @@ class FileBroker:
                 return self._printed[source.document]
         pdf = self._scratch_folder() / f"{source.document[:16]}.pdf"
         seconds = task.options.office_seconds
-        print_document(source, source.path.suffix.lower(), pdf, seconds, is_alive)
+        print_document(source, source.name, pdf, seconds, is_alive)
         paths = {"pdf": pdf, "contents": contents_path(pdf)}
         printed: dict[str, BinaryIO] = {part: path.open("rb") for part, path in paths.items()}
         if HAS_DESCRIPTORS:

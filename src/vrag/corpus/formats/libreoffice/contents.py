@@ -10,7 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.corpus.formats.libreoffice.line_end_hyphens import find_compounds
+from vrag.corpus.formats.libreoffice.equations import Formula, read_stored_formulas
+from vrag.corpus.formats.libreoffice.printed_text import CheckBox, find_checks, find_compounds
 from vrag.corpus.formats.libreoffice.stored_comments import StoredComments
 from vrag.corpus.formats.libreoffice.text_boxes import read_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
@@ -40,6 +41,9 @@ NOTES, COMMENTS, DESCRIPTION, CHART = (
 FIELDS = frozenset({"page", "page-number", "header", "footer", "date-time"})
 """Classes of the frames on a page of notes that its author has not written."""
 NO_COMMENTS = StoredComments()
+STYLED = frozenset(map(xml_name, ("text:span", "text:p")))
+"""Elements that a style may hide."""
+CAN_HIDE = STYLED | {xml_name("text:section")}
 MAX_HIDDEN_CHARS = 100_000
 MAX_CHART_CELLS = 20_000
 """Cells of one chart beyond which its table is cut."""
@@ -64,6 +68,10 @@ class DocumentContents(NamedTuple):
     """Texts of the boxes of a text document."""
     compounds: Mapping[str, int] = MappingProxyType({})
     """See `find_compounds`."""
+    checks: tuple[CheckBox, ...] = ()
+    """Check boxes of which the pages show only a drawing."""
+    formulas: tuple[Formula, ...] = ()
+    """Formulas among the text of the pages."""
 
     def add_to(self, facts: ItemFacts) -> ItemFacts:
         """Add what concerns the whole document to the facts of its first page."""
@@ -84,17 +92,38 @@ def read_contents(parts: XmlParts, comments: StoredComments = NO_COMMENTS) -> Do
     hidden = hidden_styles(root)
     if worksheets := read_worksheets(root, hidden):
         return _workbook_contents(worksheets, read_page_rows(parts.root("meta.xml")), comments)
-    compounds = find_compounds(root)
+    unseen = list(_list_unseen(root, hidden))
+    hidden_objects = {each for part in unseen for each in find_all(part, "draw:object")}
+    compounds, formulas = find_compounds(root), read_stored_formulas(root, parts, hidden_objects)
     if slides := list(find_all(root, "draw:page")):
-        return _presentation_contents(slides, hidden, parts, comments)._replace(compounds=compounds)
-    lines = [
-        "".join(each.itertext())
-        for name in ("text:span", "text:p")
-        for each in find_all(root, name)
-        if attribute(each, "text:style-name") in hidden
-    ]
+        contents = _presentation_contents(slides, hidden, parts, comments)
+        return contents._replace(compounds=compounds, formulas=formulas)
+    lines = (shown_text(each) or "".join(each.itertext()) for each in unseen)
     sections = tuple(_part_sections((), root, parts))
-    return DocumentContents(sections, _join_hidden(lines), boxes=read_boxes(root), compounds=compounds)
+    return DocumentContents(
+        sections,
+        _join_hidden(lines),
+        boxes=read_boxes(root),
+        compounds=compounds,
+        formulas=formulas,
+        checks=find_checks(root, set(unseen)),
+    )
+
+
+def _list_unseen(root: Element, hidden: frozenset[str]) -> Iterator[Element]:
+    """Yield the sections, paragraphs and spans of a text that nobody sees, but none within another one."""
+    stack = [root]
+    while stack:
+        element = stack.pop()
+        is_hidden = (
+            attribute(element, "text:display") == "none"
+            or attribute(element, "text:is-hidden") == "true"
+            or (element.tag in STYLED and attribute(element, "text:style-name") in hidden)
+        )
+        if is_hidden and element.tag in CAN_HIDE:
+            yield element
+        else:
+            stack += reversed(element)
 
 
 def _join_hidden(texts: Iterable[str]) -> str:

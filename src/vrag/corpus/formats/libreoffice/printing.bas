@@ -1,7 +1,7 @@
 ' Prints a document to PDF as people see it, and stores its contents as OpenDocument.
 '
-' The document lies in the folder above the profile, and the results in its folder "out": "document.pdf" and
-' "contents.zip". Where preparing it fails, it is printed as far as it is prepared; a document that cannot be
+' The document lies in the folder "document" beside the profile, and the results in the folder "out":
+' "document.pdf" and "contents.zip". Where preparing it fails, it is printed as far as it is prepared; a document that cannot be
 ' opened leaves no file. Lengths are in hundredths of a millimetre.
 
 Const MAX_COLUMN_WIDTH = 9000    ' beyond which text is wrapped
@@ -18,7 +18,7 @@ Sub PrintDocument(documentName)
   On Error Goto Failed
   EnableReschedule False   ' nothing draws windows meanwhile: those of comments crash a LibreOffice without them
   folder = WorkFolder()
-  document = StarDesktop.loadComponentFromURL(folder & documentName, "_blank", 0, LoadSettings())
+  document = StarDesktop.loadComponentFromURL(folder & "document/" & documentName, "_blank", 0, LoadSettings())
   If Not IsNull(document) Then PrintOpened document, folder & "out/"
 Failed:
   On Error Resume Next
@@ -57,6 +57,8 @@ Sub PrintOpened(document, folder)
     StoreDocument document, "impress8", folder & "contents.zip"
   ElseIf document.supportsService("com.sun.star.text.TextDocument") Then
     AcceptChanges document
+    ShortenFileNames document.TextFields
+    document.TextFields.refresh()
     StorePages document, "writer_pdf_Export", folder
     StoreDocument document, "writer8", folder & "contents.zip"
   ElseIf document.supportsService("com.sun.star.text.WebDocument") Then
@@ -83,6 +85,37 @@ Sub AcceptChanges(document)
   If Not document.Redlines.createEnumeration().hasMoreElements() Then Exit Sub
   dispatcher = createUnoService("com.sun.star.frame.DispatchHelper")
   dispatcher.executeDispatch(document.CurrentController.Frame, ".uno:AcceptAllTrackedChanges", "", 0, Array())
+End Sub
+
+Sub ShortenFileNames(fields)
+  ' The folder of our copy is none of the document: where its path is printed, the name alone is.
+  Dim listed, field
+  On Error Resume Next
+  listed = fields.createEnumeration()
+  Do While listed.hasMoreElements()
+    field = listed.nextElement()
+    If field.PropertySetInfo.hasPropertyByName("FileFormat") Then
+      If field.FileFormat = 0 Then field.FileFormat = 3   ' FULL and NAME_AND_EXT, of com.sun.star.text.FilenameDisplayFormat
+      If field.FileFormat = 1 Then                        ' PATH
+        field.IsFixed = True
+        field.CurrentPresentation = ""
+      End If
+    End If
+  Loop
+End Sub
+
+Sub ShortenInMargins(style)
+  ' The headers and footers of a sheet.
+  Dim names, n, content
+  On Error Resume Next
+  names = Array("RightPageHeaderContent", "LeftPageHeaderContent", "FirstPageHeaderContent", "RightPageFooterContent", "LeftPageFooterContent", "FirstPageFooterContent")
+  For n = 0 To UBound(names)
+    content = style.getPropertyValue(names(n))
+    ShortenFileNames content.LeftText.getTextFields()
+    ShortenFileNames content.CenterText.getTextFields()
+    ShortenFileNames content.RightText.getTextFields()
+    style.setPropertyValue(names(n), content)
+  Next n
 End Sub
 
 Sub PrepareSheets(document)
@@ -136,6 +169,7 @@ Sub PrepareSheet(document, sheet)
   style.ScaleToPagesX = 1
   style.ScaleToPagesY = 0
   style.PrintGrid = True
+  ShortenInMargins style
   FitPaper style, area.Size.Width
   sheet.removeAllManualPageBreaks()
   sheet.setPrintAreas(Array(used))

@@ -7,9 +7,13 @@ those of documents, which are opened in a mode without macros besides.
 
 from __future__ import annotations
 
+import os
+import re
+import unicodedata
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +67,39 @@ MODULE = """<?xml version="1.0" encoding="UTF-8"?>
 {}</script:module>
 """
 START = 'macro:///Standard.Printing.PrintDocument("{}")'
-"""Argument of LibreOffice that runs the program on a document beside the profile, by the document's name."""
+"""Argument of LibreOffice that runs the program on a document, by its name."""
+DOCUMENT_FOLDER = "document"
+"""Folder of the copy of a document, beside the profile of LibreOffice."""
+MAX_NAME_BYTES = 100
+"""Bytes of the name of the copy, without its suffix."""
+_UNSAFE = re.compile(r"[^\w .,()&+='@~-]|[^\x00-\uffff]")
+_PATH_SIGNS = ",()&+='@~"
+"""Signs of a name that the path of an address has as they are."""
+_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d", re.IGNORECASE)
+"""Names that Windows gives to devices."""
+
+
+def start_argument(name: str) -> str:
+    """Return the argument of LibreOffice that runs the program on the document of a name.
+
+    The name is quoted as in an address, which the program makes of it, and once more for the argument.
+    """
+    return START.format(quote(quote(name, _PATH_SIGNS)))
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a copy of a document: its own, without what a system or a link may not take.
+
+    >>> clean_name("Fees 2024: north/south.XLSX"), clean_name("...docx"), clean_name("con.odt")
+    ('Fees 2024_ north_south.XLSX', 'document.docx', 'document.odt')
+    """
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name may have what divides paths
+    if not suffix:
+        stem, suffix = "", stem[stem.rfind(".") :]
+    stem = _UNSAFE.sub("_", unicodedata.normalize("NFC", stem)).strip(" .")
+    stem = stem.encode()[:MAX_NAME_BYTES].decode(errors="ignore").rstrip(" .")
+    is_reserved = _RESERVED.fullmatch(stem.partition(".")[0]) is not None
+    return f"{'document' if not stem or is_reserved else stem}{suffix}"
 
 
 def write_profile(folder: Path) -> None:

@@ -24,7 +24,7 @@ MAX_BOXES = 2000
 MAX_LINES = 200
 """Paragraphs of a box that are compared."""
 MAX_PAGES = 1000
-"""Pages of which the printed text is compared; with more, no text box is taken to be cut."""
+"""Pages of which the printed text is compared; with more, no text box or formula is taken to be cut."""
 BOXES = ("draw:text-box", "draw:custom-shape")
 
 
@@ -34,9 +34,13 @@ def read_boxes(root: Element) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
-def find_cut_boxes(texts: Sequence[str], pdf: BinaryIO) -> tuple[Section, ...]:
-    """Return the texts of boxes of which a paragraph is not in the printed document, as sections."""
-    printed = _printed_letters(pdf) if texts else None
+def find_cut_boxes(texts: Sequence[str], printed: str | None) -> tuple[Section, ...]:
+    """Return the texts of boxes of which a paragraph is not in the printed document, as sections.
+
+    Args:
+        texts: Those of the boxes.
+        printed: See `read_printed_letters`.
+    """
     if printed is None:
         return ()
     return tuple(
@@ -46,7 +50,7 @@ def find_cut_boxes(texts: Sequence[str], pdf: BinaryIO) -> tuple[Section, ...]:
     )
 
 
-def _printed_letters(pdf: BinaryIO) -> str | None:
+def read_printed_letters(pdf: BinaryIO) -> str | None:
     """Return the letters and digits of a PDF file; None if it has too many pages."""
     from pypdfium2 import PdfDocument
 

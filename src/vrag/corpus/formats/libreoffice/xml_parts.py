@@ -36,6 +36,7 @@ NAMES = {
     "presentation": "urn:oasis:names:tc:opendocument:xmlns:presentation:1.0",
     "chart": "urn:oasis:names:tc:opendocument:xmlns:chart:1.0",
     "meta": "urn:oasis:names:tc:opendocument:xmlns:meta:1.0",
+    "field": "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0",
     "math": "http://www.w3.org/1998/Math/MathML",
     "dc": "http://purl.org/dc/elements/1.1/",
     "xlink": "http://www.w3.org/1999/xlink",

@@ -24,6 +24,12 @@ MAX_GAP = 1.3
 """Space between two letters of a word, in heights of the letters."""
 REGULAR = 1.7
 """Space between two letters by the median one, from which a word ends."""
+OTHER_SPACING = 1.5
+"""Space between letters by that of the letters before them, from which they are set apart in another way."""
+MIN_SPACES = 3
+"""Spaces in a row that show how letters are set apart."""
+MAX_CUT_RUN = 400
+"""Letters of a run beyond which it is not cut where the spaces change."""
 _SPACED = re.compile(r"(?<!\S)\S \S \S \S(?!\S)")
 _LETTER = re.compile(r"[^\W_\u0590-\uffff]|[.,:;%()'’-]")
 _WORD = re.compile(r"[(]?([A-ZÀ-Þ]{2,}|[A-ZÀ-Þ]?[a-zß-ÿ]+)[.,:;)]?")
@@ -66,23 +72,62 @@ def _follows(before: LayerWord, word: LayerWord) -> bool:
 
 
 def _join_run(run: Sequence[LayerWord]) -> list[LayerWord]:
-    """Return the words of a run; the letters themselves if they are none."""
+    """Return the words of a run; the letters themselves if they are none.
+
+    A run is cut where letters with typed spaces meet others that their font sets apart.
+    """
     gaps = [after.upright[0] - before.upright[2] for before, after in pairwise(run)]
+    best = _group_letters(run, gaps)
+    for cut in _list_cuts(gaps):
+        first, rest = _group_letters(run[:cut], gaps[: cut - 1]), _group_letters(run[cut:], gaps[cut:])
+        parts = [*first, *rest]
+        if first and rest and (not best or _count_all(parts) > _count_all(best)):
+            best = parts
+    if not best:
+        return list(run)
+    joined = list(map(_join, best))
+    return [joined[0], *(replace(word, glue=" ") for word in joined[1:])]
+
+
+def _list_cuts(gaps: Sequence[float]) -> Iterator[int]:
+    """Yield the letters of a run at which the spaces between letters become wider or narrower.
+
+    The space that a font adds stands behind its letters.
+    """
+    if len(gaps) >= MAX_CUT_RUN:
+        return
+    for cut in range(MIN_SPACES, len(gaps) - MIN_SPACES + 1):
+        before, after = sorted(gaps[cut - MIN_SPACES : cut]), sorted(gaps[cut : cut + MIN_SPACES])
+        is_wider = after[0] > OTHER_SPACING * before[MIN_SPACES // 2]
+        is_narrower = OTHER_SPACING * after[MIN_SPACES // 2] < before[0]
+        if is_wider or is_narrower:
+            yield cut
+
+
+def _group_letters(run: Sequence[LayerWord], gaps: Sequence[float]) -> list[Sequence[LayerWord]]:
+    """Return the letters of each word of a run; nothing if they are none."""
     usual = median(gaps)
     height = max(word.upright[3] - word.upright[1] for word in run)
     if usual > MAX_GAP * height:
-        return list(run)
+        return []
     groups = [[run[0]]]
     for gap, word in zip(gaps, run[1:], strict=True):
         if gap > REGULAR * usual:
             groups.append([])
         groups[-1].append(word)
-    texts = ["".join(word.text for word in group) for group in groups]
-    letters = sum(map(_count_letters, texts))
-    if letters < MIN_LETTERS and not all(map(_GROUPED_NUMBER.fullmatch, texts)):
-        return list(run)
-    joined = [_join(group, text) for group, text in zip(groups, texts, strict=True)]
-    return [joined[0], *(replace(word, glue=" ") for word in joined[1:])]
+    is_text = _count_all(groups) >= MIN_LETTERS or all(
+        _GROUPED_NUMBER.fullmatch(_text_of(group)) for group in groups
+    )
+    return list(groups) if is_text else []
+
+
+def _text_of(group: Sequence[LayerWord]) -> str:
+    return "".join(word.text for word in group)
+
+
+def _count_all(groups: Sequence[Sequence[LayerWord]]) -> int:
+    """Return the number of letters of all words."""
+    return sum(_count_letters(_text_of(group)) for group in groups)
 
 
 def _count_letters(text: str) -> int:
@@ -94,13 +139,13 @@ def _count_letters(text: str) -> int:
     return 0 if steps == {1} else len(match[1])
 
 
-def _join(group: Sequence[LayerWord], text: str) -> LayerWord:
+def _join(group: Sequence[LayerWord]) -> LayerWord:
     first, last = group[0], group[-1]
     if len(group) == 1:
         return first
     return replace(
         first,
-        text=text,
+        text=_text_of(group),
         end=last.end,
         sides=around_sides([word.sides for word in group]),
         upright=around_sides([word.upright for word in group]),

@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 import posixpath
+import re
 import zipfile
 import zlib
 from functools import partial
@@ -47,6 +48,7 @@ MAX_LISTED = 20_000
 """Files that a list of contents names."""
 FONTS = "http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Ways to hide fonts, which leave the text as it is."""
+_HEADING = re.compile(r"<h[1-6][\s>]", re.IGNORECASE)
 UNREAD = "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
 DAMAGE = zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, NotImplementedError, OSError
 """Errors of damaged, encrypted and unknown archives."""
@@ -200,7 +202,9 @@ def _read_chapters(
         except CorpusError as error:
             unread.append(f"The document has a chapter that is not read: {error}")
             continue
-        sections, figures, _ = html_page(close_empty_elements(text))
+        # A reader of books shows no title of a chapter beside its headings.
+        with_title = _HEADING.search(text) is None
+        sections, figures, _ = html_page(close_empty_elements(text), with_title=with_title)
         for section in sections:
             if section.text:
                 yield section._replace(headings=(*above, *section.headings), unread=tuple(unread))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vrag.corpus.formats.texts.formulas import read_math, write_formula
 from vrag.corpus.formats.texts.outline import Section, SectionOutline, tidy_lines
 from vrag.corpus.formats.texts.raised_text import find_setting, set_text
 from vrag.corpus.formats.texts.table_lines import TableDraft
@@ -70,14 +71,15 @@ def html_sections(text: str) -> list[Section]:
     return html_page(text).sections
 
 
-def html_page(text: str, *, with_scripts: bool = False) -> WebPage:
+def html_page(text: str, *, with_scripts: bool = False, with_title: bool = True) -> WebPage:
     """Return sections and images of HTML.
 
     Args:
         text: The HTML.
+        with_title: Whether its title is text, which a browser shows above the page.
         with_scripts: True if a browser shows it, which runs scripts: what they write is told as not read.
     """
-    page = _HtmlPage()
+    page = _HtmlPage(with_title=with_title)
     page.read(text, with_scripts=with_scripts)
     return WebPage(page.sections, page.images.figures, page.base)
 
@@ -100,13 +102,14 @@ class _OpenElement(NamedTuple):
 
 
 class _HtmlPage:
-    def __init__(self, depth: int = 0) -> None:
+    def __init__(self, depth: int = 0, *, with_title: bool = True) -> None:
         self.sections: list[Section] = []
         self.images = FigureList()
         self.base = ""
         """The address that references are relative to, where the file has one."""
         self._depth = depth
         """Number of pages that this one is in."""
+        self._with_title = with_title
         self._outline = SectionOutline(tidy_lines)
         self._styles = PageStyles()
         self._open: list[_OpenElement] = [_OpenElement(0, "", "", Look())]
@@ -173,14 +176,15 @@ class _HtmlPage:
             text = drop_invisible(node.text_content or "")
             self._add(text if self._pre else _SPACE.sub(" ", text))
             return False
-        if tag in DROPPED or tag[0] in "-!":  # comments and the like
+        is_left_out = tag == "title" and not self._with_title
+        if is_left_out or tag in DROPPED or tag[0] in "-!":  # comments and the like
             self._missing.has_canvas |= tag == "canvas"
             return False
         attributes = node.attributes
         declared = self._styles.declared(node, tag, attributes)
         if _is_gone(node, tag, attributes) or is_removed(tag, attributes, declared):
             return False
-        if tag == "select" or tag in FRAMES or tag == "template":
+        if tag in {"select", "template", "math"} or tag in FRAMES:
             return self._begin_replaced(node, tag, attributes)
         outer = self._open[-1]
         part = find_table_part(tag, attributes, declared, outer.container)
@@ -224,6 +228,9 @@ class _HtmlPage:
         """Begin an element that shows something else than its content, and tell of files that it shows."""
         if tag == "select":
             self._add(read_select(node))
+        elif tag == "math":
+            line = "\n" if attributes.get("display") == "block" else ""
+            self._add(f"{line}{write_formula(read_math(node))}{line}")
         elif tag == "template":
             if "shadowrootmode" in attributes:
                 self._add_inner_page((node.html or "").partition(">")[2].removesuffix("</template>"))

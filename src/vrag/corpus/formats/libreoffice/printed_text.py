@@ -1,0 +1,392 @@
+"""Text of the printed pages of an office document, with what printing took from it.
+
+A PDF file does not say whether a hyphen at the end of a line is part of the word ("one-" and "concept"), and
+has the letters of a formula one after the other ("v= s t"). Check boxes of old forms are drawings in it. The
+document itself says that it is v = s/t, and what is checked.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from dataclasses import replace
+from itertools import accumulate, groupby, islice, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag.corpus.formats.libreoffice.equations import Formula, fold_letters, is_letter
+from vrag.corpus.formats.libreoffice.xml_parts import (
+    NOT_SHOWN,
+    PARAGRAPHS,
+    attribute,
+    find_all,
+    shown_text,
+    xml_name,
+)
+from vrag.corpus.formats.texts.outline import Section
+from vrag.item_facts import move_places
+from vrag.text.folding import fold_case
+from vrag.text.signs import CHECKED, NOT_CHECKED, SUPERSCRIPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from xml.etree.ElementTree import Element
+
+    from vrag.types import Item, Word
+
+HYPHENS = "-\u2010\u2011"
+MAX_COMPOUNDS = 50_000
+MAX_COMPOUND_CHARS = 80
+STEP = 0.15
+"""Difference of the middles of two words, in heights of the higher one, from which they differ."""
+MAX_CHECKS = 2000
+"""Check boxes of a document whose state is written."""
+AROUND, MIN_AROUND = 40, 6
+"""Letters and figures on each side of a check box by which it is found, and the fewest on both sides."""
+FORMULA_HEADING = "Formulas"
+DRAWN_KINDS = frozenset({"Sm", "So", "Sk", "Ps", "Pe", "Pd", "Co"})
+"""Categories of characters that a page may have where a formula has others: brackets, signs, dashes."""
+LOST_SIGN = "¿"
+"""What LibreOffice draws for a sign that it does not know."""
+FIELD_MARK, ROW = xml_name("field:fieldmark"), xml_name("table:table-row")
+_WORD = re.compile(rf"\w+(?:[{HYPHENS}]\w+)*")
+
+
+def find_compounds(root: Element) -> dict[str, int]:
+    """Return the compounds of a document without one of their hyphens, with its place: "oneconcept", 3.
+
+    Those that the document also has as words without the hyphen are left out.
+    """
+    text = shown_text(root)
+    found: dict[str, int] = {}
+    words = {match[0] for match in _WORD.finditer(text)}
+    compounds = sorted(word for word in words if any(hyphen in word for hyphen in HYPHENS))
+    for compound in islice(compounds, MAX_COMPOUNDS):
+        for place, letter in enumerate(compound[:MAX_COMPOUND_CHARS]):
+            if letter in HYPHENS and len(compound) <= MAX_COMPOUND_CHARS:
+                found[compound[:place] + compound[place + 1 :]] = place
+    return {joined: place for joined, place in found.items() if joined not in words}
+
+
+def restore_hyphens(item: Item, compounds: Mapping[str, int]) -> Item:
+    """Put the hyphens of compounds back that were taken for those of a divided word."""
+    joints = {word.start for before, word in pairwise(item.words) if before.end == word.start}
+    places = [
+        place
+        for match in _WORD.finditer(item.text)
+        if match[0] in compounds and (place := match.start() + compounds[match[0]]) in joints
+    ]
+    return _insert(item, [(place, "-") for place in places]) if places else item
+
+
+def _insert(item: Item, insertions: Sequence[tuple[int, str]]) -> Item:
+    """Insert texts before places of a text, in ascending order, and move what stands behind them."""
+    places = [place for place, _ in insertions]
+    shifts = [0, *accumulate(len(inserted) for _, inserted in insertions)]
+
+    def start(at: int) -> int:
+        return at + shifts[bisect_right(places, at)]
+
+    def end(at: int) -> int:
+        return at + shifts[bisect_left(places, at)]
+
+    parts = [item.text[: places[0]]]
+    for (place, inserted), following in zip(insertions, [*places[1:], len(item.text)], strict=True):
+        parts += (inserted, item.text[place:following])
+    words = (replace(word, start=start(word.start), end=end(word.end)) for word in item.words)
+    facts = move_places(item.facts, start, end)
+    return replace(item, text="".join(parts), words=tuple(words), facts=facts)
+
+
+class CheckBox(NamedTuple):
+    """A check box among the text of a document, which its pages show as a drawing.
+
+    Several without letters between them are one.
+    """
+
+    before: str
+    """Letters and figures that stand before it."""
+    behind: str
+    """Those that stand behind it."""
+    at_end: str
+    """Marks for the state of those that belong to the line before them."""
+    ahead: str
+    """Marks for those that stand ahead of what follows."""
+
+
+class _TextAround:
+    """The letters of a document, and its check boxes among them."""
+
+    def __init__(self, hidden: Container[Element]) -> None:
+        self._hidden = hidden
+        self._parts: list[str] = []
+        self._length = self._line_start = 0
+        self._boxes: list[tuple[int, bool, bool]] = []
+        """Place of each, whether it is checked, and whether letters stand before it in its line."""
+        self._ends: list[int] = []
+        """Places where the paragraph of each ends."""
+
+    def read(self, element: Element) -> None:
+        """Read an element and what is in it."""
+        if element in self._hidden or element.tag in NOT_SHOWN:
+            return
+        is_line = element.tag in PARAGRAPHS or element.tag == ROW
+        if is_line and not self._in_row:
+            self._line_start = self._length
+        self._in_row += element.tag == ROW
+        if element.tag == FIELD_MARK:
+            self._add_box(element)
+        else:
+            self._add(element.text)
+            for child in element:
+                self.read(child)
+                self._add(child.tail)
+        self._in_row -= element.tag == ROW
+        if element.tag in PARAGRAPHS:
+            self._ends += [self._length] * (len(self._boxes) - len(self._ends))
+
+    _in_row = 0
+
+    def _add(self, text: str | None) -> None:
+        letters = "".join(letter for letter, _ in fold_letters(text or ""))
+        self._parts.append(letters)
+        self._length += len(letters)
+
+    def _add_box(self, mark: Element) -> None:
+        if attribute(mark, "field:type").endswith("FORMCHECKBOX") and len(self._boxes) < MAX_CHECKS:
+            values = {attribute(each, "field:name"): attribute(each, "field:value") for each in mark}
+            has_letters = self._length > self._line_start
+            self._boxes.append((self._length, values.get("Checkbox_Checked") == "true", has_letters))
+
+    def list_boxes(self) -> Iterator[CheckBox]:
+        """Yield the check boxes with the letters around them."""
+        letters = "".join(self._parts)
+        boxes = zip(self._boxes, self._ends, strict=False)
+        for at, group in groupby(boxes, key=lambda each: each[0][0]):
+            marks: dict[bool, list[str]] = {True: [], False: []}
+            for (_, is_checked, has_letters), end in group:
+                marks[has_letters and at == end].append(CHECKED if is_checked else NOT_CHECKED)
+            before, behind = letters[max(0, at - AROUND) : at], letters[at : at + AROUND]
+            yield CheckBox(before, behind, " ".join(marks[True]), " ".join(marks[False]))
+
+
+def find_checks(root: Element, hidden: Container[Element] = ()) -> tuple[CheckBox, ...]:
+    """Return the check boxes of old forms in a text document, but for those in hidden parts."""
+    if next(find_all(root, "field:fieldmark"), None) is None:
+        return ()
+    around = _TextAround(hidden)
+    around.read(root)
+    return tuple(around.list_boxes())
+
+
+def write_checks(item: Item, checks: Sequence[CheckBox]) -> Item:
+    """Write the state of the check boxes of a page where they stand in its text."""
+    folded = list(fold_letters(item.text)) if checks else []
+    letters, places = "".join(letter for letter, _ in folded), [place for _, place in folded]
+    counts = Counter(context for check in checks for context in set(_list_contexts(check)))
+    found: list[tuple[int, str]] = []
+    for check in checks:
+        at = _find_check(letters, check, counts)
+        if at is not None:
+            found += _place_check(item.text, places, at, check)
+    return _insert(item, sorted(found, key=itemgetter(0))) if found else item
+
+
+def _list_contexts(check: CheckBox) -> list[tuple[str, str]]:
+    """Return letters before and behind a check box: many, fewer, and at the end or begin of a page."""
+    half = AROUND // 2
+    return [
+        (check.before, check.behind),
+        (check.before[-half:], check.behind[:half]),
+        ("", check.behind),
+        (check.before, ""),
+    ]
+
+
+def _find_check(letters: str, check: CheckBox, counts: Counter[tuple[str, str]]) -> int | None:
+    """Return the letter before which a check box stands, if it is sure: no other has these letters around."""
+    for before, behind in _list_contexts(check):
+        around = before + behind
+        is_all = (before, behind) == (check.before, check.behind)
+        is_enough = len(around) >= (MIN_AROUND if is_all or (before and behind) else AROUND // 2)
+        if not is_enough or counts[before, behind] > 1:
+            continue
+        at = letters.find(around)
+        if at >= 0:
+            return at + len(before) if letters.find(around, at + 1) < 0 else None
+    return None
+
+
+def _place_check(text: str, places: list[int], at: int, check: CheckBox) -> Iterator[tuple[int, str]]:
+    """Yield where the marks before a letter are written, and the text for them."""
+    end = places[at - 1] + 1 if at else 0
+    start = places[at] if at < len(places) else len(text)
+    while start > end and not text[start - 1].isspace():
+        start -= 1
+    while end < start and not text[end].isspace():
+        end += 1
+    if check.at_end:
+        yield end, f" {check.at_end}"
+    if check.ahead:
+        yield start, f"{check.ahead} "
+
+
+def find_unprinted(formulas: Iterable[Formula], printed: str | None) -> tuple[Section, ...]:
+    """Return formulas whose letters no page has, such as those that LibreOffice does not draw, as sections.
+
+    Args:
+        formulas: Those of the document.
+        printed: The letters of its pages; None if they are not known.
+    """
+    if printed is None:
+        return ()
+    texts = [each.text for each in formulas if fold_case(each.letters) not in printed]
+    return (Section((FORMULA_HEADING,), "\n".join(texts)),) if texts else ()
+
+
+def restore_formulas(item: Item, formulas: Sequence[Formula]) -> Item:
+    """Write the formulas of a page with their structure; their words keep their boxes."""
+    letters = list(fold_letters(item.text)) if formulas else []
+    page = _FormulaLetters(item, "".join(letter for letter, _ in letters), [place for _, place in letters])
+    found: list[_FormulaPlace] = []
+    for formula in sorted(formulas, key=lambda each: -len(each.letters)):
+        if formula.letters and formula.has_structure:
+            found += (place for place in page.find(formula) if not any(map(place.overlaps, found)))
+    return _rewrite(item, sorted(found)) if found else item
+
+
+class _FormulaPlace(NamedTuple):
+    """A formula in the text of a page."""
+
+    start: int
+    end: int
+    formula: Formula
+    letters: tuple[int, ...]
+    """Places of its letters and figures."""
+
+    def overlaps(self, other: _FormulaPlace) -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+class _FormulaLetters(NamedTuple):
+    """The letters and figures of a page."""
+
+    item: Item
+    letters: str
+    places: list[int]
+    """Where each stands in the text."""
+
+    def find(self, formula: Formula) -> Iterator[_FormulaPlace]:
+        """Yield the places where a formula is drawn."""
+        length = len(formula.letters)
+        at = self.letters.find(formula.letters)
+        while at >= 0:
+            place = self._to_place(formula, tuple(self.places[at : at + length]))
+            if self._is_drawn(place):
+                yield place
+                at = self.letters.find(formula.letters, at + length)
+            else:
+                at = self.letters.find(formula.letters, at + 1)
+
+    def _to_place(self, formula: Formula, letters: tuple[int, ...]) -> _FormulaPlace:
+        """Return the place of a formula by that of its letters: with the signs before and behind them."""
+        text, drawn = self.item.text, formula.drawn
+        letters_drawn = [at for at, sign in enumerate(drawn) if is_letter(sign)]
+        before, behind = drawn[: letters_drawn[0]], drawn[letters_drawn[-1] + 1 :]
+        ahead = _count_signs(text[: letters[0]][::-1], before[::-1])
+        return _FormulaPlace(
+            letters[0] - ahead,
+            letters[-1] + 1 + _count_signs(text[letters[-1] + 1 :], behind),
+            formula,
+            letters,
+        )
+
+    def _is_drawn(self, place: _FormulaPlace) -> bool:
+        """Return whether a part of the text is a formula, and not letters of other words."""
+        text, (start, end, formula, _) = self.item.text, place
+        around = text[max(0, start - 1) : start] + text[end : end + 1]
+        if any(map(is_letter, around)) or text[start:end] == formula.text:
+            return False
+        signs = {sign for sign in text[start:end] if not sign.isspace() and not is_letter(sign)}
+        foreign = signs - {*formula.drawn, LOST_SIGN}
+        if any(unicodedata.category(sign) not in DRAWN_KINDS for sign in foreign):
+            return False
+        has_sign = LOST_SIGN in signs or ("√" in signs and "√" in formula.drawn)
+        return has_sign or self._has_steps(start, end)
+
+    def _has_steps(self, start: int, end: int) -> bool:
+        """Return whether the letters of a part of the text stand at different heights."""
+        if any(sign in SUPERSCRIPTS for sign in self.item.text[start:end]):
+            return True
+        boxes = [word.box for word in self.item.words if start <= word.start and word.end <= end]
+        middles = [(box.y1 + box.y2) / 2 for box in boxes]
+        height = max((box.y2 - box.y1 for box in boxes), default=0.0)
+        return bool(boxes) and max(middles) - min(middles) > STEP * height
+
+
+def _count_signs(text: str, signs: str) -> int:
+    """Return the length of the begin of a text that has signs of a formula, with spaces between them."""
+    count, known = 0, {*signs, LOST_SIGN}
+    for place, sign in enumerate(text[: 4 * len(signs)], 1):
+        if sign in known:
+            count = place
+        elif not sign.isspace():
+            break
+    return count
+
+
+def _rewrite(item: Item, places: Sequence[_FormulaPlace]) -> Item:
+    """Write formulas in their places, which are in ascending order, and move what stands behind them."""
+    parts: list[str] = []
+    moved: dict[int, int] = {}
+    length = last = 0
+    for place in places:
+        parts += (item.text[last : place.start], place.formula.text)
+        length += place.start - last
+        own = [at for _, at in fold_letters(place.formula.text)]
+        moved |= {old: length + new for old, new in zip(place.letters, own, strict=True)}
+        length += len(place.formula.text)
+        last = place.end
+    text = "".join([*parts, item.text[last:]])
+    move = _Move(places)
+    words = tuple(_move_words(item.words, text, moved, move))
+    facts = move_places(item.facts, move.start, move.end)
+    return replace(item, text=text, words=words, facts=facts)
+
+
+class _Move:
+    """Where places of a text are after formulas were written in it."""
+
+    def __init__(self, places: Sequence[_FormulaPlace]) -> None:
+        self._places = places
+
+    def start(self, at: int) -> int:
+        return self._move(at, is_end=False)
+
+    def end(self, at: int) -> int:
+        return self._move(at, is_end=True)
+
+    def _move(self, at: int, *, is_end: bool) -> int:
+        shift = 0
+        for place in self._places:
+            length = len(place.formula.text)
+            if place.end <= at:
+                shift += length - (place.end - place.start)
+            elif place.start < at:
+                return place.start + shift + (length if is_end else 0)
+        return at + shift
+
+
+def _move_words(words: Iterable[Word], text: str, moved: dict[int, int], move: _Move) -> Iterator[Word]:
+    """Yield words in their new places: those of a formula are where their letters are, others are moved."""
+    for word in words:
+        letters = [moved[at] for at in range(word.start, word.end) if at in moved]
+        if not letters:
+            start, end = move.start(word.start), move.end(word.end)
+            if end - start == word.end - word.start:
+                yield replace(word, start=start, end=end)
+            continue
+        written = text[letters[0] : letters[-1] + 1].split(maxsplit=1)[0]
+        yield replace(word, start=letters[0], end=letters[0] + len(written))
