@@ -9,7 +9,7 @@ from PIL import Image
 from corpus.image_files import png_bomb
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.image import ImageFile
+from vrag.corpus.formats.image import ImageFile, drop_colors, to_image
 from vrag.errors import CorpusError, FileTooLargeError
 from vrag.types import ItemKind, TextSource
 
@@ -39,6 +39,18 @@ def corners() -> Image.Image:
     picture = Image.new("RGB", (40, 20), "blue")
     picture.paste("red", (0, 0, 10, 10))
     return picture
+
+
+@pytest.mark.parametrize("place", [(0, 0), (199, 30), (101, 7)])
+def test_a_single_coloured_pixel_keeps_the_colours_of_a_picture(place: tuple[int, int]) -> None:
+    levels = np.arange(200 * 31, dtype=np.uint32).reshape(200, 31) % 256
+    pixels = np.full((200, 31, 4), 255, np.uint8)
+    pixels[:, :, :3] = levels[:, :, np.newaxis]
+    assert np.array_equal(drop_colors(pixels), levels)
+    assert to_image(drop_colors(pixels)).mode == "L"
+    pixels[(*place, 2)] ^= 1
+    assert drop_colors(pixels) is pixels
+    assert to_image(pixels).convert("RGB").getpixel((place[1], place[0])) == tuple(pixels[place][:3].tolist())
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "webp", "tif", "tiff", "bmp", "gif", "PNG"])

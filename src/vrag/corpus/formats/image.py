@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
+from vrag.corpus.pages.ink import load_opencv
 from vrag.corpus.pages.page_pass import read_picture
 from vrag.corpus.sniff import describe, describe_head, is_heif
 from vrag.errors import CorpusError, FileTooLargeError, MissingExtra, UnsupportedFormatError
@@ -180,13 +181,14 @@ def drop_colors(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return rows of RGBX as rows of grey if no pixel has a colour, else as they are."""
     import numpy as np
 
-    values = pixels.view("<u4")[:, :, 0]
-    for top in range(0, len(values), ROWS_OF_A_LOOK):
-        rows = values[top : top + ROWS_OF_A_LOOK]
-        # The lowest bytes are red, green and blue: each is compared with the next.
-        if ((rows ^ (rows >> np.uint32(8))) & np.uint32(0xFFFF)).any():
+    cv2 = load_opencv()
+    grey = np.empty(pixels.shape[:2], np.uint8)
+    for top in range(0, len(pixels), ROWS_OF_A_LOOK):
+        rows, part = pixels[top : top + ROWS_OF_A_LOOK], grey[top : top + ROWS_OF_A_LOOK]
+        cv2.cvtColor(rows, cv2.COLOR_RGBA2GRAY, dst=part)
+        if cv2.norm(rows, cv2.cvtColor(part, cv2.COLOR_GRAY2RGBA), cv2.NORM_INF):
             return pixels
-    return np.ascontiguousarray(pixels[:, :, 0])
+    return grey
 
 
 def to_image(pixels: NDArray[np.uint8]) -> Picture:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
-    from pypdfium2 import PdfBitmap, PdfDocument, PdfPage
+    from pypdfium2 import PdfDocument, PdfPage
 
     from vrag.corpus.sniff import Openable
 
@@ -400,16 +400,10 @@ class PdfiumPage:
         PDFium draws it, and JPEG is written, faster so than as RGB; grey takes a third of that. Raises
         `CorpusError` if the page has no area.
         """
-        from pypdfium2 import PdfiumError
-
-        try:
-            bitmap = self._page.render(
-                scale=scale, rev_byteorder=True, prefer_bgrx=True, bitmap_maker=_make_bitmap
-            )
-            pixels = bitmap.to_numpy()
-        except (PdfiumError, ValueError) as error:
-            raise CorpusError(f"The page cannot be drawn: {error}.") from error
-        return drop_colors(pixels)
+        width, height = (math.ceil(side * scale) for side in self.size)
+        if min(width, height) < 1:
+            raise CorpusError("The page cannot be drawn: it has no area.")
+        return drop_colors(self._draw((0, 0, width, height), (width, height)))
 
     @property
     def handle(self) -> Any:  # noqa: ANN401 - a handle of PDFium
@@ -442,18 +436,27 @@ class PdfiumPage:
             factor: From 1. The part of the larger picture is that from `factor × region.x1` and so on: at 1,
                 its pixels are those of `render`.
         """
+        left, top, right, bottom = (int(side) * factor for side in region.as_tuple())
+        size = (picture.width * factor, picture.height * factor)
+        return to_image(self._draw((left, top, right, bottom), size)).convert("RGB")
+
+    def _draw(self, part: tuple[int, int, int, int], size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Return rows of RGBX of a part of the page: left, top, right, bottom in a picture of this size."""
+        import numpy as np
         from pypdfium2 import PdfBitmap, raw
 
-        left, top, right, bottom = (int(side) * factor for side in region.as_tuple())
-        width, height = picture.width * factor, picture.height * factor
-        bitmap = PdfBitmap.new_native(right - left, bottom - top, raw.FPDFBitmap_BGRx, rev_byteorder=True)
-        bitmap.fill_rect((255, 255, 255, 255), 0, 0, right - left, bottom - top)
+        left, top, right, bottom = part
+        pixels = np.full((bottom - top, right - left, 4), 255, np.uint8)
+        buffer = (ctypes.c_ubyte * pixels.size).from_buffer(pixels)
+        bitmap = PdfBitmap.new_native(
+            right - left, bottom - top, raw.FPDFBitmap_BGRx, rev_byteorder=True, buffer=buffer
+        )
         flags = raw.FPDF_ANNOT | raw.FPDF_REVERSE_BYTE_ORDER
-        arguments = (bitmap, self._page, -left, -top, width, height, 0, flags)
+        arguments = (bitmap, self._page, -left, -top, *size, 0, flags)
         raw.FPDF_RenderPageBitmap(*arguments)
         if self._page.formenv:
             raw.FPDF_FFLDraw(self._page.formenv, *arguments)
-        return bitmap.to_pil().convert("RGB")
+        return pixels
 
     def layer(self) -> Layer:
         """Open its text layer."""
@@ -508,16 +511,6 @@ class AnnotationPage(NamedTuple):
     """A page of the same size that shows nothing else."""
     annotations: list[ShownAnnotation]
     """The annotations that are shown, in the order in which they are drawn."""
-
-
-def _make_bitmap(width: int, height: int, format: int, rev_byteorder: bool) -> PdfBitmap:
-    """Make a bitmap whose pixels are not set: PDFium fills them all, and setting them first takes longer."""
-    import numpy as np
-    from pypdfium2 import PdfBitmap
-
-    pixels = np.empty(4 * width * height, np.uint8)
-    buffer = (ctypes.c_ubyte * len(pixels)).from_buffer(pixels)
-    return PdfBitmap.new_native(width, height, format, rev_byteorder, buffer=buffer)
 
 
 def _list_objects(get_object: Callable[[int], Any], count: int) -> list[tuple[int, Any]]:
