@@ -2,8 +2,10 @@
 
 Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`. The program starts in FOLDER: it may run as another
 user, who may not enter the folder of the caller. So its path is absolute.
-The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
-as long. Where the system has no such limit (Windows) it is one of the time that passes.
+The limit is one of processor time, for each process of the program. What uses none for a minute waits for
+something that will not come, such as an answer to a question, and is ended then; where that cannot be seen
+(without `/proc`), after ten times the limit. Where the system has no such limit (Windows) it is one of the
+time that passes.
 
 It runs as a separate process because a worker is killed without warning at its time limit and could not
 stop the program itself. The end of file on standard input is the sign that the worker is gone: all
@@ -28,6 +30,8 @@ if sys.platform != "win32":
 
 WALL_FACTOR = 10.0
 """Wall-clock time that a program may take, as a multiple of its limit of processor time."""
+IDLE_SECONDS, IDLE_USE = 60.0, 0.1
+"""Wall-clock time in which a program uses less processor time than this is one in which it waits."""
 _NEAR_LIMIT = 0.85
 """Fraction of the limit from which a failed program counts as too slow: clocks of the system differ a
 little, and who ended the processes that a program started is not known."""
@@ -38,6 +42,8 @@ LATE = 124
 """Exit status when the time limit was over."""
 CRASHED = 125
 """Exit status when the program was ended by a signal."""
+BLOCKED = 126
+"""Exit status when the program waited and did nothing."""
 GRACE_SECONDS = 2.0
 """Time for killed processes to release their files."""
 
@@ -45,7 +51,7 @@ GRACE_SECONDS = 2.0
 def main(arguments: list[str]) -> int:
     """Run a command to its end, its time limit or the end of the caller: `SECONDS FOLDER COMMAND…`.
 
-    Returns the command's exit status, `LATE` or `CRASHED`.
+    Returns the command's exit status, `LATE`, `BLOCKED` or `CRASHED`.
     """
     seconds, folder, *command = arguments
     limited = set_processor_limit(float(seconds))
@@ -56,16 +62,40 @@ def main(arguments: list[str]) -> int:
     is_gone = threading.Event()
     watcher = threading.Thread(target=_watch, args=(process, folder, is_gone), daemon=True)
     watcher.start()
-    try:
-        status = process.wait(float(seconds) * (WALL_FACTOR if limited else 1.0))
-    except subprocess.TimeoutExpired:
-        status = LATE
+    status = _wait(process, float(seconds) * (WALL_FACTOR if limited else 1.0))
     if is_over_limit(status) or (status and _processor_seconds() >= _NEAR_LIMIT * float(seconds)):
         status = LATE
     _end(process)
     if is_gone.is_set():  # it removes the folder, and ends this process
         watcher.join()
-    return status if 0 <= status <= LATE else CRASHED
+    return status if 0 <= status <= LATE or status == BLOCKED else CRASHED
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Wait for the end of a process, and return its exit status, `LATE` or `BLOCKED`."""
+    end = time.monotonic() + seconds
+    used_before = 0.0
+    while (left := end - time.monotonic()) > 0:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(min(left, IDLE_SECONDS))
+        used = _running_seconds(process.pid)
+        if left > IDLE_SECONDS and used is not None and used - used_before < IDLE_USE:
+            return BLOCKED
+        used_before = used or 0.0
+    return LATE
+
+
+def _running_seconds(session: int) -> float | None:
+    """Return the processor time of the processes of a session that run; None where `/proc` does not tell."""
+    ticks, is_known = 0, False
+    for process in os.scandir("/proc") if os.path.isdir("/proc/self") else ():  # noqa: PTH112
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError, ValueError, IndexError), open(f"{process.path}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+            if int(fields[3]) == session:
+                ticks, is_known = ticks + int(fields[11]) + int(fields[12]), True
+    return ticks / os.sysconf("SC_CLK_TCK") if is_known else None
 
 
 def set_processor_limit(seconds: float) -> bool:
