@@ -127,7 +127,7 @@ def test_numbers_are_printed_whole_however_narrow_their_column_is(tmp_path: Path
 
 def test_all_columns_of_a_row_are_on_its_page_and_nothing_else_makes_a_page(tmp_path: Path) -> None:
     wide = "".join(row_of(n, *(f"name {n}.{column} of a station" for column in range(25))) for n in (1, 2))
-    blank = row_of(900_000, attributes='s="1" customFormat="1"')
+    blank = row_of(900_000, attributes='s="1" customFormat="1"') + row_of(1_048_576, " ")
     breaks = '<colBreaks count="1" manualBreakCount="1"><brk id="3" max="1048575" man="1"/></colBreaks>'
     items = items_of(tmp_path / "a.xlsx", xlsx(f"<sheetData>{wide}{blank}</sheetData>{breaks}", styles=MONEY))
     assert len(items) == 1

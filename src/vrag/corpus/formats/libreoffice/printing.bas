@@ -184,8 +184,10 @@ Function UsedRange(sheet)
   used.Sheet = sheet.RangeAddress.Sheet
   isFirst = True
   For n = 0 To UBound(ranges)
-    IncludeRange used, ranges(n), isFirst
-    isFirst = False
+    If Not IsBlankCell(sheet, ranges(n)) Then
+      IncludeRange used, ranges(n), isFirst
+      isFirst = False
+    End If
   Next n
   For n = 0 To sheet.DrawPage.Count - 1
     shape = sheet.DrawPage.getByIndex(n)
@@ -196,6 +198,13 @@ Function UsedRange(sheet)
   Next n
   IncludeMergedColumns sheet, used
   UsedRange = used
+End Function
+
+Function IsBlankCell(sheet, place) As Boolean
+  ' A cell by itself with nothing but spaces, such as one that was left in the last row of a sheet.
+  IsBlankCell = False
+  If place.StartColumn <> place.EndColumn Or place.StartRow <> place.EndRow Then Exit Function
+  IsBlankCell = (Trim(sheet.getCellByPosition(place.StartColumn, place.StartRow).String) = "")
 End Function
 
 Sub IncludeMergedColumns(sheet, used)
