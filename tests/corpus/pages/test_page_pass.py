@@ -122,6 +122,15 @@ def test_a_cover_with_a_typed_number_is_read_whole(monkeypatch: pytest.MonkeyPat
     assert page.read(monkeypatch, "never").facts == ItemFacts(label="iv")
 
 
+def test_a_wrong_layer_without_letters_in_its_picture_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_pass, "contradicts", lambda *_: True)
+    page = Page([*TYPED, AFTER], [])
+    page.lines = []
+    reading = page.read(monkeypatch)
+    assert not reading.text
+    assert reading.facts.unread == (page_pass.NO_LETTERS,)
+
+
 def test_a_typed_value_stands_in_the_row_of_its_scanned_label(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = [(f"Label number {number} of the form:", 50, 200 + 60 * number) for number in range(12)]
     reading = Page([("Kestrel", 600, 320)], scan).read(monkeypatch)

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from vrag.types import OcrMode, Word
 
 NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
+NO_LETTERS = (
+    "The text of the page is stored with wrong letters, and OCR reads nothing in its picture. "
+    "Open it in a program that shows it right, and print it to PDF."
+)
 MIN_OVERLAP = 0.5
 """Part of a word of OCR within a word of the layer from which it is the same one."""
 MIN_LETTERS = 3
@@ -93,14 +97,17 @@ def read_page(
     ink = InkMap(pixels)
     layer, hidden = _take_hidden(ink, layer, is_drawn)
     facts = _add_hidden(facts, hidden)
+    unread = facts.unread
     if mode == "auto" and not is_certain:
-        layer = _trust(pixels, layer, find_fonts)
+        trusted = _trust(pixels, layer, find_fonts)
+        unread += (NO_LETTERS,) if layer.words and not trusted.words else ()
+        layer = trusted
     is_slanted = find_slanted(layer, ink.size)
     level = remove_words(layer, ~is_slanted)
     boxes = np.concatenate((level.boxes, struck_boxes))
     regions = _find_regions(ink, level.text, boxes, mode)
     if not regions or mode == "always":
-        return _to_reading(layer, TextSource.LAYER, facts)
+        return _to_reading(layer, TextSource.LAYER, replace(facts, unread=unread))
     if mode == "never":
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
@@ -108,7 +115,7 @@ def read_page(
     parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
     found = _keep_new(parts, boxes, level)
     if not found:
-        return _to_reading(layer, TextSource.LAYER, facts)
+        return _to_reading(layer, TextSource.LAYER, replace(facts, unread=unread))
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
     rows = _join_all(found, lines) if read > said else _insert_all(found, lines)
     page = join_rows([*rows, *([line] for line in split_lines(slanted))])
