@@ -123,7 +123,11 @@ def test_a_cover_with_a_typed_number_is_read_whole(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_wrong_layer_without_letters_in_its_picture_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_pass, "contradicts", lambda *_: True)
+
+    def contradict(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(page_pass, "contradicts", contradict)
     page = Page([*TYPED, AFTER], [])
     page.lines = []
     reading = page.read(monkeypatch)
