@@ -281,6 +281,11 @@ def test_data_in_front_of_markdown_is_no_heading() -> None:
     assert (fees.headings, fees.text) == (("Fees",), "Fees\n\nEUR 7")
 
 
+def test_headings_between_rules_are_no_data() -> None:
+    _, sub = markdown_sections("---\n\n# Berths\n\n## Fees\n\n---\n\nEUR 7")
+    assert sub.headings == ("Berths", "Fees")
+
+
 def test_a_text_between_rules_is_no_data() -> None:
     (section,) = markdown_sections("---\n\nWords of a text.\n\n---\n\nMore.")
     assert section.text.split() == "Words of a text. More.".split()

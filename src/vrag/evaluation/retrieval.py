@@ -248,15 +248,15 @@ class WordLocator:
         self._pages, self._most = pages, most
 
         @lru_cache(_CACHE_SIZE)
-        def layout_of(id: str) -> PageText:
+        def read_text(id: str) -> PageText:
             return read_page_text(searcher.item(id))
 
-        self._layout: Callable[[str], PageText] = layout_of
+        self._read_text: Callable[[str], PageText] = read_text
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
         """Return the regions of the first hits, best first. Raises `SearchError` for an item that is gone."""
         first = hits[: self._pages]
-        pages = [self._layout(hit.item) for hit in first]
+        pages = [self._read_text(hit.item) for hit in first]
         by_item = {hit.item: hit for hit in first}
         found = [(by_item[region.item], region.box) for region in ranked_regions(question, pages, self._most)]
         silent = {page.item.id for page in pages if not page.lines}

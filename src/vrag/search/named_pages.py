@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_FIRST = 4
 """Pages that are put before others."""
+COMMON_NAMES = frozenset(token.term for token in tokens("page document print file scan"))
+"""Words that name no document: questions for a page have them."""
 MIN_NAME_CHARS = 3
 """Letters of a word by which a file is named: "2.pdf" is not named by "page 2"."""
 
@@ -72,8 +74,10 @@ def put_named_pages_first(
         first, last = (pages[:MAX_FIRST], []) if is_only else ([], _order_by_document(pages, hits))
     best, least = (hits[0].score, hits[-1].score) if hits else (0.0, 0.0)
     ordered = [replace(hit, score=best) for hit in first]
-    for hit in (*hits, *(replace(hit, score=least) for hit in last)):
-        if all(hit.item != other.item for other in ordered):
+    seen = {hit.item for hit in ordered}
+    for hit in (*hits, *(replace(hit, score=least) for hit in last[:top_k])):
+        if hit.item not in seen:
+            seen.add(hit.item)
             ordered.append(hit)
     return [replace(hit, rank=rank) for rank, hit in enumerate(ordered[:top_k], 1)]
 
@@ -108,9 +112,11 @@ def _name_terms(name: str) -> frozenset[str]:
 
     >>> sorted(_name_terms("Harbour_fees-2026.pdf")), sorted(_name_terms("2.pdf"))
     (['2026', 'fee', 'harbour'], [])
+    >>> sorted(_name_terms("Page 2.pdf"))
+    []
     """
     terms = {token.term for token in tokens(PurePath(name).stem.replace("_", " "))} - STOP_WORDS
-    is_name = any(term.isalpha() and len(term) >= MIN_NAME_CHARS for term in terms)
+    is_name = any(term.isalpha() and len(term) >= MIN_NAME_CHARS for term in terms - COMMON_NAMES)
     return frozenset(terms) if is_name else frozenset()
 
 

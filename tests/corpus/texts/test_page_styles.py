@@ -43,6 +43,8 @@ def test_text_that_a_style_raises_or_lowers_is_no_part_of_a_number(html: str, te
     [
         ('At <span style="unicode-bidi:bidi-override;direction:rtl">005,21 RUE</span>.', "At EUR 12,500."),
         ("Call <bdo dir=RTL>(6) 21<b>55</b></bdo> now", "Call 5512 (6) now"),
+        ("<bdo dir=rtl>321-555<br>moc.a@b</bdo>", "555-123\nb@a.com"),
+        ("<bdo dir=rtl>ae\u0301b</bdo>", "be\u0301a"),
         ("<bdo dir=ltr>12</bdo> <span dir=rtl>34</span> <span style=direction:rtl>56</span>", "12 34 56"),
         ("<bdo dir=rtl>רמון 12</bdo>", "רמון 12"),
     ],

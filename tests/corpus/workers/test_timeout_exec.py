@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.corpus.workers import timeout_exec
-from vrag.corpus.workers.timeout_exec import BLOCKED
+from vrag.corpus.workers.timeout_exec import BLOCKED, CRASHED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,16 @@ def test_a_program_that_waits_and_does_nothing_is_ended(tmp_path: Path) -> None:
 def test_a_program_that_works_for_longer_is_not_taken_for_one_that_waits(tmp_path: Path) -> None:
     work = "import time\nwhile time.process_time() < 2.5: pass\nraise SystemExit(7)"
     assert run(tmp_path, work) == 7
+
+
+def test_work_of_processes_that_have_ended_counts(tmp_path: Path) -> None:
+    child = "import time\nwhile time.process_time() < 1.5: pass"
+    work = f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, '-c', {child!r}])"
+    assert run(tmp_path, work) == 0
+
+
+def test_a_program_that_cannot_be_started_has_not_waited(tmp_path: Path) -> None:
+    assert run(tmp_path, "raise SystemExit(126)") == CRASHED
 
 
 def test_processor_time_of_a_running_session_is_known_or_none(tmp_path: Path) -> None:

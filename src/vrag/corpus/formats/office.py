@@ -123,7 +123,6 @@ READABLE = (
 """Files and folders that LibreOffice may read besides programs and libraries."""
 _POLL_SECONDS = 0.1
 UNREAD = "The document's notes, comments and data of charts are not read: {} Save it as PDF with them."
-DIRECTORY_ENTRY_BYTES = 128
 PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 
@@ -230,25 +229,7 @@ def _check(source: SourceFile) -> bool:
             _check_archive(file)
         elif not head.startswith((OLE, RTF)):
             raise CorpusError(f"This is not an office document: {describe(source)}.")
-        is_old = head.startswith(OLE)
-        if is_old and _is_encrypted_package(head + file.read(MAX_XML_BYTES)):
-            raise EncryptedFileError(*PASSWORD_ERROR)
-    return is_old
-
-
-def _is_encrypted_package(data: bytes) -> bool:
-    """Return whether a file wraps an encrypted document of a new format (MS-OFFCRYPTO, 2.3).
-
-    Its directory has two streams for it; entries have 128 bytes and begin with their name (MS-CFB, 2.6).
-    """
-    for name in ("EncryptedPackage", "EncryptionInfo"):
-        written = f"{name}\0".encode("utf-16-le")
-        at = data.find(written)
-        while at % DIRECTORY_ENTRY_BYTES and at >= 0:
-            at = data.find(written, at + 1)
-        if at < 0:
-            return False
-    return True
+    return head.startswith(OLE)
 
 
 def _check_archive(file: BinaryIO) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
-_DATA_LINE = re.compile(r"[\w.-]+[ \t]*:(?:\s|$)|[ \t#-]|$")
+_NAME = re.compile(r"[\w.-]+[ \t]*:(?:\s|$)")
+_DATA_LINE = re.compile(rf"{_NAME.pattern}|[ \t#-]|$")
 MAX_DATA_LINES = 200
 """Lines of the data in front of a Markdown text."""
 _HTML_TAG = re.compile(r"<(?P<end>/?)(?P<name>[a-zA-Z][\w-]*)")
@@ -55,7 +56,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
     if lines[0].rstrip() != "---":
         return "", text
     for number, line in enumerate(lines[1:], 1):
-        if line.rstrip() in {"---", "..."} and number > 1:
+        if line.rstrip() in {"---", "..."} and any(map(_NAME.match, lines[1:number])):
             data = "\n".join(each.rstrip() for each in lines[1:number])
             return f"{data}\n\n", "\n".join(lines[number + 1 :])
         if not _DATA_LINE.match(line) or line.rstrip() == "---" or number > MAX_DATA_LINES:

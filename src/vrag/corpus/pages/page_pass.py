@@ -225,8 +225,11 @@ def _new_lines(part: Rows, boxes: NDArray[np.float64], layer: PlacedText) -> Row
 
 def _new_words(line: TextSegment, boxes: NDArray[np.float64], layer: PlacedText) -> TextSegment | None:
     """Return a line of OCR without words of the layer; None if nothing is left."""
-    kept = without_words(line, _is_new(line, boxes))
-    return None if kept is None or _says(layer, kept) else kept
+    is_new = _is_new(line, boxes)
+    kept = without_words(line, is_new)
+    # Words of the layer may stand between others.
+    is_one_run = np.count_nonzero(np.diff(is_new, prepend=False, append=False)) == 2
+    return None if kept is None or (is_one_run and _says(layer, kept)) else kept
 
 
 def _says(layer: PlacedText, line: TextSegment) -> bool:

@@ -77,16 +77,20 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
     used_before = 0.0
     while (left := end - time.monotonic()) > 0:
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(min(left, IDLE_SECONDS))
+            status = process.wait(min(left, IDLE_SECONDS))
+            return CRASHED if status == BLOCKED else status  # of the program, for which 126 says nothing
         used = _running_seconds(process.pid)
-        if left > IDLE_SECONDS and used is not None and used - used_before < IDLE_USE:
+        if left > IDLE_SECONDS and used is not None and abs(used - used_before) < IDLE_USE:
             return BLOCKED
         used_before = used or 0.0
     return LATE
 
 
 def _running_seconds(session: int) -> float | None:
-    """Return the processor time of the processes of a session that run; None where `/proc` does not tell."""
+    """Return the processor time of a session's processes that run, and of children that they have waited for.
+
+    None where `/proc` does not tell.
+    """
     ticks, is_known = 0, False
     for process in os.scandir("/proc") if os.path.isdir("/proc/self") else ():  # noqa: PTH112
         if not process.name.isdigit():
@@ -94,7 +98,7 @@ def _running_seconds(session: int) -> float | None:
         with suppress(OSError, ValueError, IndexError), open(f"{process.path}/stat", "rb") as file:  # noqa: PTH123
             fields = file.read().rpartition(b")")[2].split()
             if int(fields[3]) == session:
-                ticks, is_known = ticks + int(fields[11]) + int(fields[12]), True
+                ticks, is_known = ticks + sum(map(int, fields[11:15])), True
     return ticks / os.sysconf("SC_CLK_TCK") if is_known else None
 
 

@@ -58,7 +58,6 @@ Sub PrintOpened(document, folder)
   ElseIf document.supportsService("com.sun.star.text.TextDocument") Then
     AcceptChanges document
     ShortenFileNames document.TextFields
-    document.TextFields.refresh()
     StorePages document, "writer_pdf_Export", folder
     StoreDocument document, "writer8", folder & "contents.zip"
   ElseIf document.supportsService("com.sun.star.text.WebDocument") Then
@@ -100,6 +99,7 @@ Sub ShortenFileNames(fields)
         field.IsFixed = True
         field.CurrentPresentation = ""
       End If
+      field.update()
     End If
   Loop
 End Sub

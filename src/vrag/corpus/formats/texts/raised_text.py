@@ -28,6 +28,7 @@ _PLACES = {"super": 1, "sub": -1, "baseline": 0}
 _LEAST_RISE = {"px": 3.0, "pt": 2.0, "em": 0.2, "ex": 0.4, "%": 20.0}
 """Lengths from which a text is raised, by unit."""
 _LOWERED = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+_WITH_ACCENTS = re.compile(".[\u0300-\u036f]*")
 _MIRRORED = str.maketrans("()[]{}<>«»", ")(][}{><»«")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}|[a-z]")
@@ -42,8 +43,13 @@ _NUMBER_END = re.compile(r"\d\s?[)%]?$")
 def set_text(setting: str, before: str, text: str) -> str:
     """Return the text of an element with a setting ("sup", "sub", "reversed") as it follows on a text."""
     if setting == "reversed":
-        return text if _RIGHT_TO_LEFT.search(text) else text[::-1].translate(_MIRRORED)
+        return text if _RIGHT_TO_LEFT.search(text) else "\n".join(map(_reverse, text.split("\n")))
     return raise_text(before, text) if setting == "sup" else lower_text(text)
+
+
+def _reverse(line: str) -> str:
+    """Return a line from its end to its begin, with accents behind their letters and brackets mirrored."""
+    return "".join(reversed(_WITH_ACCENTS.findall(line))).translate(_MIRRORED)
 
 
 def raise_text(before: str, text: str) -> str:
