@@ -191,7 +191,7 @@ BELOW = [
 ]
 
 
-@pytest.mark.parametrize("pitch", [28, 30, 36, 44])
+@pytest.mark.parametrize("pitch", [33, 36, 40, 44])
 def test_labels_of_a_form_may_stand_below_the_lines_of_its_fields(tmp_path: Path, pitch: float) -> None:
     content, fields = column_of_fields(pitch, 13)
     assert read(tmp_path, content, *fields) == BELOW
@@ -218,3 +218,50 @@ def test_labels_above_close_fields_stay_theirs_over_a_footer(tmp_path: Path) -> 
     content = label(60, 700, "Booking") + label(60, 660, "Vessel") + label(60, 624, "Please sign overleaf")
     found = read(tmp_path, content, field("K-4471", 60, 684), field("Kittiwake", 60, 644))
     assert found == [("Booking", "K-4471"), ("Vessel", "Kittiwake")]
+
+
+def test_a_label_at_the_right_of_the_first_field_moves_none_above_the_others(tmp_path: Path) -> None:
+    content = label(108, 700, "hours per week") + label(60, 676, "Name of vessel")
+    fields = field("K-12", 60, 700, 40), field("Terna", 60, 658)
+    right = [("hours per week", "K-12"), ("Name of vessel", "Terna")]
+    for y in (642, 638, 634):
+        found = read(tmp_path, content + label(60, y, "Please sign overleaf"), *fields)
+        assert found == right
+
+
+@pytest.mark.parametrize("pitch", [34, 38, 42, 46])
+@pytest.mark.parametrize("low", [14, 17, 20, 24])
+def test_a_first_field_without_words_does_not_move_the_labels_of_others(
+    tmp_path: Path, pitch: float, low: float
+) -> None:
+    fields, content = [field("K-12", 60, 700)], ""
+    right = [("Name of vessel", "Terna"), ("Home port", "Oslo"), ("Flag", "Norway")]
+    for at, (name, value) in enumerate(right, 1):
+        content += label(60, 700 - pitch * at + 16, name)
+        fields.append(field(value, 60, 700 - pitch * at))
+    content += label(60, 700 - 3 * pitch - low, "Please sign overleaf")
+    found = read(tmp_path, content, *fields)
+    assert found[0] == ("", "K-12")
+    assert all(pair in right or not pair[0] for pair in found)
+
+
+def test_labels_much_nearer_to_the_fields_below_them_stay_theirs(tmp_path: Path) -> None:
+    content = label(60, 679, "Name of vessel") + label(60, 642, "Home port")
+    content += label(60, 606, "Please sign overleaf")
+    found = read(tmp_path, content, field("K-12", 60, 700), field("Terna", 60, 663), field("Oslo", 60, 626))
+    assert found == [("", "K-12"), ("Name of vessel", "Terna"), ("Home port", "Oslo")]
+
+
+def test_a_footer_is_not_the_label_of_a_last_field_over_labels_below(tmp_path: Path) -> None:
+    content, fields = column_of_fields(36, 13)
+    content += text_at(60, 700 - 4 * 36 - 17, "Please sign overleaf", 8)
+    found = read(tmp_path, content, *fields, field("Oslo", 60, 700 - 4 * 36, 260))
+    assert found == [*BELOW, ("", "Oslo")]
+
+
+@pytest.mark.parametrize("pitch", [28, 30])
+def test_labels_that_touch_the_fields_below_them_are_none(tmp_path: Path, pitch: float) -> None:
+    content, fields = column_of_fields(pitch, 13)
+    for heading in ("", text_at(60, 718, "Claim for benefits", 11)):
+        found = read(tmp_path, heading + content, *fields)
+        assert all(pair in BELOW or not pair[0] for pair in found)

@@ -169,6 +169,33 @@ def test_small_letters_beside_a_line_stand_in_brackets_behind_what_they_say_how_
         assert text_of(words).strip() == "所の所長は山田花子（やまだはなこ）である"
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (2, 1, 0)])
+def test_a_line_with_ruby_beside_a_title_in_large_letters_is_no_ruby(order: tuple[int, ...]) -> None:
+    title, line = vertical("大見出文字題目", 470, 700, 20), vertical("山登記録全集号", 492, 700, 10)
+    parts = [vertical("やま", 503, 700, 5), line, title]
+    assert text_of([word for at in order for word in parts[at]]) == "山登記録全集号（やま）\n大見出文字題目"
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (1, 2, 0)])
+def test_no_word_is_lost_where_ruby_does_not_stand_next_to_its_line(order: tuple[int, ...]) -> None:
+    title, line = vertical("大見出文字題目", 470, 700, 20), vertical("山登記録全集号", 492, 700, 10)
+    parts = [vertical("やまのぼ", 503, 700, 5), line, title]
+    found = text_of([word for at in order for word in parts[at]])
+    assert sorted(found.split()) == sorted(["やまのぼ", "山登記録全集号", "大見出文字題目"])
+
+
+@pytest.mark.parametrize("text", ["山登記録全集号", "はじめてのやまの記録", "やまのぼりの、はなし。"])
+def test_a_line_of_text_in_half_the_size_of_its_title_is_no_ruby(text: str) -> None:
+    words = [*vertical(text, 492, 700, 10), *vertical("大見出文字題目", 470, 700, 20)]
+    assert text_of(words) == f"{text}\n大見出文字題目"
+
+
+def test_ruby_before_a_line_and_behind_it_are_both_written() -> None:
+    line = vertical("山田の花子である", 464, 700)
+    words = [*vertical("やまだ", 479, 700, 5), *line, *vertical("はなこ", 479, 658, 5)]
+    assert text_of(words) == "山田（やまだ）の花子（はなこ）である"
+
+
 def test_an_opening_bracket_does_not_divide_a_vertical_line() -> None:
     bracket = replace(vertical("「", 466, 0)[0], sides=(469, 613, 479, 617), upright=(469, 613, 479, 617))
     words = [*vertical("遅れた場合は", 466, 700), bracket, *vertical("延滞料がかかる", 466, 610)]

@@ -20,6 +20,8 @@ from vrag.types import ItemFacts, TextSource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vrag.corpus.pages.ink import Pixels
+
 LINES = ["The harbour office sells the old pilot boat", "for EUR 18,500 to the highest bidder in May"]
 CONTENT = "".join(text_at(60, 700 - 40 * number, line, 22) for number, line in enumerate(LINES))
 LETTERS = ascii_lowercase + ascii_uppercase
@@ -166,6 +168,24 @@ def test_the_words_of_one_wrong_font_are_read_from_the_picture_in_their_places(
     assert figures.box.x1 >= before.box.x2
     assert figures.box.y1 < before.box.y2
     assert item.text_source is TextSource.LAYER
+
+
+@pytest.mark.parametrize("count", ["7", "12"])
+def test_a_page_with_a_word_of_a_wrong_font_that_cannot_be_read_is_read_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str
+) -> None:
+    """The strip of a short number has too low a score; it is too little ink to be read again by itself."""
+    read_strip = trust.read_strip
+
+    def read_badly(strip: Pixels) -> tuple[str, float]:
+        text, score = read_strip(strip)
+        return (text, score) if len(text) > 2 else (text, 0.5)
+
+    monkeypatch.setattr(trust, "read_strip", read_badly)
+    runs = [*RUNS, ("The number of boats of the harbour that sail", count)]
+    (item,) = items_of(tmp_path, two_fonts(*runs, mapping=STORED_AS["capital letters"]), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in runs]
+    assert item.text_source is TextSource.OCR
 
 
 @pytest.mark.parametrize("kind", ["the first letters", "any letters"])

@@ -268,6 +268,9 @@ def reads_as(strip: Pixels, text: str) -> bool:
 def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> PlacedText:
     """Return a text with the words of fonts that store other letters than they show as OCR reads them.
 
+    Where it is not sure of some of them, no text: a figure by itself is too little ink to be read again, so
+    the whole page is.
+
     Args:
         pixels: The picture of the page.
         layer: Its text.
@@ -286,8 +289,11 @@ def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> 
     if not runs:
         return layer
     for number, own in groupby(runs, key=lambda run: run.number):
-        lines[number] = _rewrite_line(pixels, lines[number], [run.line for run in own])
-    return join_rows([line] for line in lines if line.words)
+        line = _rewrite_line(pixels, lines[number], [run.line for run in own])
+        if line is None:
+            return PlacedText()
+        lines[number] = line
+    return join_rows([line] for line in lines)
 
 
 def _are_wrong(pixels: Pixels, lines: Sequence[TextSegment], words: Collection[int]) -> bool:
@@ -390,21 +396,19 @@ def _cut(line: TextSegment, words: Sequence[Word]) -> TextSegment:
     return TextSegment(line.text[words[0].start : words[-1].end], tuple(words), bounds, line.angle)
 
 
-def _rewrite_line(pixels: Pixels, line: TextSegment, runs: Sequence[TextSegment]) -> TextSegment:
-    """Return a line with runs of its words as OCR reads them; without those that it is not sure of.
-
-    What it is not sure of is ink that no word explains.
-    """
+def _rewrite_line(pixels: Pixels, line: TextSegment, runs: Sequence[TextSegment]) -> TextSegment | None:
+    """Return a line with runs of its words as OCR reads them; None if it is not sure of one."""
     text, position = "", 0
     words: list[Word] = []
     for run in runs:
         reading, score = _read_line(pixels, run)
+        if not reading.strip() or score < MIN_STRIP_SCORE:
+            return None
         start, end = run.words[0].start, run.words[-1].end
         words += [_move(word, len(text) - position) for word in line.words if position <= word.start < start]
         text += line.text[position:start]
-        if score >= MIN_STRIP_SCORE:
-            words += [_move(word, len(text)) for word in _place_words(reading, run)]
-            text += reading
+        words += [_move(word, len(text)) for word in _place_words(reading, run)]
+        text += reading
         position = end
     words += [_move(word, len(text) - position) for word in line.words if word.start >= position]
     return TextSegment(text + line.text[position:], tuple(words), line.bounds, line.angle)

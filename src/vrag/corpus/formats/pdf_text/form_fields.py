@@ -43,6 +43,11 @@ ABOVE = 1.5
 MUCH_NEARER = 0.7
 """Space between a label and one field, by that to the field at its other side, up to which it is the label of
 the first one."""
+CLOSE = 0.5
+"""Least space between that label and the field at its other side, in heights of a word: rows that are set
+close touch a label from both sides."""
+MAX_UNLIKE = 0.5
+"""Largest difference of the space between a field and a label below it from that of the others, likewise."""
 MAX_LINES_ABOVE = 3
 """Lines of a label above a field."""
 LINE_GAP = 0.6
@@ -227,40 +232,45 @@ class _FormPage:
         labels.update(below)
         taken = {word for label in labels.values() if label for word in label.words}
         for number in numbers:
-            if not (left[number] or above[number] or below.get(number)):
-                right = self.beside(number, left=False)
-                is_free = right and right.gap <= NEAR and taken.isdisjoint(right.words)
-                labels[number] = right if is_free else None
+            is_below = any(below.values()) and self.below(number)
+            if not (left[number] or above[number] or is_below):
+                right = self._near_right(number)
+                labels[number] = right if right and taken.isdisjoint(right.words) else None
         return self._without_shared(labels, below)
 
     def _find_below(self, numbers: Sequence[int], above: Mapping[int, _Run | None]) -> dict[int, _Run | None]:
         """Return the labels of fields that have them below; none for each if it may be so.
 
-        Each field has one then, and the highest has none above. Otherwise what stands between two fields is
-        the label of the one that it is much nearer to.
+        What stands between two fields is the label of the one that it is much nearer to. Where nothing does,
+        labels are below if there are none above.
 
         Args:
             numbers: Fields without a label at their left.
             above: The words above each field.
         """
         below = {number: self.below(number) for number in numbers}
-        lacks_above, lacks_below = (any(run[number] is None for number in numbers) for run in (above, below))
-        if len(numbers) < 2 or (lacks_below and not lacks_above):
-            return {}
-        if lacks_above and not lacks_below:
-            return below
+        own = [number for number in numbers if above[number] or not self._near_right(number)]
         upper = {word: run.gap for run in below.values() if run for word in run.words}
-        gaps = [
-            (run.gap, upper[word])
-            for number in numbers
+        gaps = {
+            number: [(upper[at], run.gap) for at in run.words if at in upper]
+            for number in own
             if (run := above[number])
-            for word in run.words
-            if word in upper
-        ]
-        if all(gap <= MUCH_NEARER * other for gap, other in gaps):
-            return {}
-        is_below = all(other <= MUCH_NEARER * gap for gap, other in gaps)
-        return below if is_below else dict.fromkeys(numbers)
+        }
+        pairs = [pair for found in gaps.values() for pair in found]
+        is_below = bool(pairs) and all(_is_much_nearer(gap, lower) for gap, lower in pairs)
+        lacks_above, lacks_below = (any(run[number] is None for number in own) for run in (above, below))
+        if len(own) < 2 or (lacks_below and not lacks_above):
+            return dict.fromkeys(numbers) if is_below else {}
+        if is_below or not (gaps or lacks_below):
+            free = {number for number in own if not above[number] or gaps[number]}
+            return _keep_alike({number: below[number] if number in free else None for number in own})
+        is_above = all(_is_much_nearer(lower, gap) for gap, lower in pairs)
+        return {} if is_above else dict.fromkeys(numbers)
+
+    def _near_right(self, number: int) -> _Run | None:
+        """Return the words right behind a field."""
+        right = self.beside(number, left=False)
+        return right if right and right.gap <= NEAR else None
 
     def _choose(self, left: _Run | None, above: _Run | None) -> _Run | None:
         """Return the label at the left or above, or neither where both may be."""
@@ -440,6 +450,22 @@ class _FormPage:
         first = min(members, key=lambda number: (round(self._fields[number, 1], 2), self._fields[number, 0]))
         left, above = self.beside(first, left=True), self.above(first, 3 * ABOVE)
         return left if above is None else above if left is None else None
+
+
+def _is_much_nearer(gap: float, other: float) -> bool:
+    """Return whether a label stands much nearer to a field than to another one, by its space to each."""
+    return other >= CLOSE and gap <= MUCH_NEARER * other
+
+
+def _keep_alike(labels: Mapping[int, _Run | None]) -> dict[int, _Run | None]:
+    """Return the labels below fields but those that stand at another distance than most do."""
+    gaps = [run.gap for run in labels.values() if run]
+    usual = float(np.median(gaps)) if gaps else 0.0
+    most = min(usual + MAX_UNLIKE, MUCH_NEARER * ABOVE)
+    return {
+        number: run if run and usual - MAX_UNLIKE <= run.gap <= most else None
+        for number, run in labels.items()
+    }
 
 
 def _has_letters(text: str) -> bool:

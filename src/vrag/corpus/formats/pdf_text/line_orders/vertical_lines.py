@@ -35,6 +35,8 @@ TURNED_SPACE, UPRIGHT_PITCH = 0.25, 1.3
 two words."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _CJK = re.compile(rf"[{CJK}]")
+_READING = re.compile("[\u3041-\u3096\u30a1-\u30ff\u3105-\u312f\u31a0-\u31ff\uff66-\uff9f]+")
+"""Kana and bopomofo, without the signs of a sentence."""
 
 
 @dataclass(slots=True)
@@ -111,30 +113,40 @@ def _insert_ruby(columns: Sequence[_Column]) -> list[_Column]:
     for column, after in pairwise([*columns, None]):
         if column is None:
             continue
-        if after and _is_ruby_of(column, after):
+        if ruby:
+            _write_ruby(ruby, column)
+            ruby = None
+            if joined and _is_below(joined[-1].words[-1], column.words[0], 0):
+                joined.append(_to_column([*joined.pop().words, *column.words]))
+            else:
+                joined.append(column)
+        elif after and _is_ruby_of(column, after):
             ruby = column
         elif joined and _is_ruby_of(column, joined[-1]):
             _write_ruby(column, joined[-1])
-        elif ruby and joined and _is_below(joined[-1].words[-1], column.words[0], 0):
-            _write_ruby(ruby, column)
-            joined.append(_to_column([*joined.pop().words, *column.words]))
-            ruby = None
         else:
-            if ruby:
-                _write_ruby(ruby, column)
-                ruby = None
             joined.append(column)
     return joined
 
 
 def _is_ruby_of(ruby: _Column, line: _Column) -> bool:
-    """Return whether words are small and stand right beside words of a vertical line."""
-    if not line.is_vertical or ruby.width > MAX_RUBY * line.width or not _CJK.match(ruby.words[0].text):
+    """Return whether words are small and stand right beside words of a vertical line.
+
+    They are kana, or too few for a line: a line of text beside a title in large letters is none.
+    """
+    if not line.is_vertical or ruby.width > MAX_RUBY * line.width or not _is_reading(ruby.words):
         return False
     space = min(word.sides[0] for word in ruby.words) - line.middle
     reach = line.width / 2
     is_along = line.bottom - reach <= ruby.bottom and ruby.top <= line.top + reach
     return is_along and 0 < space <= line.width
+
+
+def _is_reading(words: Sequence[LayerWord]) -> bool:
+    """Return whether words may say how others are read."""
+    if len(words) < MIN_LENGTH:
+        return _CJK.match(words[0].text) is not None
+    return all(_READING.fullmatch(word.text) for word in words)
 
 
 def _write_ruby(ruby: _Column, line: _Column) -> None:
