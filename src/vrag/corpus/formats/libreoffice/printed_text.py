@@ -305,7 +305,7 @@ class _FormulaLetters:
         length = len(formula.letters)
         at = self._letters.find(formula.letters) if self._left > 0 else -1
         while at >= 0 and self._left > 0:
-            self._left -= 1
+            self._left -= length
             place = self._to_place(formula, at) if self._is_apart(at, at + length) else None
             is_drawn = place is not None and self._is_drawn(place)
             if place is not None and is_drawn:
@@ -321,7 +321,7 @@ class _FormulaLetters:
 
     def _to_place(self, formula: Formula, first: int) -> _FormulaPlace:
         """Return the place of a formula by that of its letters: with the signs before and behind them."""
-        self._left -= len(formula.letters) + len(formula.drawn)
+        self._left -= len(formula.drawn)
         text, (before, behind) = self._item.text, _split_signs(formula.drawn)
         letters = tuple(self._places[first : first + len(formula.letters)])
         nearest = text[max(0, letters[0] - 4 * len(before)) : letters[0]]
@@ -499,6 +499,9 @@ class _Move:
 
     def __init__(self, places: Sequence[_FormulaPlace]) -> None:
         self._places = places
+        self._ends = [place.end for place in places]
+        longer = (len(place.formula.text) - (place.end - place.start) for place in places)
+        self._shifts = [0, *accumulate(longer)]
 
     def start(self, at: int) -> int:
         return self._move(at, is_end=False)
@@ -507,14 +510,12 @@ class _Move:
         return self._move(at, is_end=True)
 
     def _move(self, at: int, *, is_end: bool) -> int:
-        shift = 0
-        for place in self._places:
-            length = len(place.formula.text)
-            if place.end <= at:
-                shift += length - (place.end - place.start)
-            elif place.start < at:
-                return place.start + shift + (length if is_end else 0)
-        return at + shift
+        before = bisect_right(self._ends, at)
+        shift = self._shifts[before]
+        place = self._places[before] if before < len(self._places) else None
+        if place is None or place.start >= at:
+            return at + shift
+        return place.start + shift + (len(place.formula.text) if is_end else 0)
 
 
 def _move_words(words: Iterable[Word], text: str, moved: dict[int, int], move: _Move) -> Iterator[Word]:
