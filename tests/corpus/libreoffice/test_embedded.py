@@ -81,7 +81,7 @@ def test_objects_that_pages_show_as_an_icon_or_not_at_all_are_told() -> None:
         ("xl/worksheets/sheet1.xml", sheet),
     ):
         (sentence,) = with_object(placed, part=part).unread
-        assert "(.xlsx) that is not read" in sentence
+        assert "has an embedded document (.xlsx) that is not read" in sentence
 
 
 def test_an_object_without_a_suffix_has_the_name_of_its_program() -> None:
@@ -105,4 +105,4 @@ def test_a_part_with_objects_that_declares_a_document_type_is_told() -> None:
         "ppt/slides/_rels/slide1.xml.rels": RELATIONS_OF.format(kind="package", target="a.xlsx", more=""),
     }
     (sentence,) = read_embedded(io.BytesIO(archive(parts))).unread
-    assert "may have embedded ones" in sentence
+    assert "may have embedded documents" in sentence

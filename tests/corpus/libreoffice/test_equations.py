@@ -63,6 +63,13 @@ def test_an_equation_of_word_keeps_its_structure(content: str, text: str) -> Non
     assert texts_of(f"<w:p>{equation(content)}</w:p>") == [text]
 
 
+def test_brackets_that_an_equation_of_word_leaves_empty_are_not_drawn() -> None:
+    properties = '<m:dPr><m:begChr m:val="{"/><m:endChr m:val=""/></m:dPr>'
+    cases = f"<m:d>{properties}<m:e>{part('f', num=run('x'), den=run('y'))}</m:e></m:d>"
+    (formula,) = read_formulas(io.BytesIO(docx(f"<w:p>{equation(cases)}</w:p>")))
+    assert (formula.text, formula.drawn) == ("{x/y", "{xy")
+
+
 def test_equations_that_are_deleted_or_hidden_are_not_read() -> None:
     hidden = equation(run("b", "<w:rPr><w:vanish/></w:rPr>"))
     assert texts_of(f"<w:p><w:del>{equation(run('a'))}</w:del>{hidden}{equation(run('c'))}</w:p>") == ["c"]

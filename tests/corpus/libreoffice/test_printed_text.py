@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import fromstring
+
+import pytest
 
 from vrag.corpus.formats.libreoffice.equations import Formula
 from vrag.corpus.formats.libreoffice.printed_text import (
@@ -18,6 +22,9 @@ from vrag.corpus.formats.libreoffice.printed_text import (
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES
 from vrag.geometry import Box
 from vrag.types import Item, ItemFacts, ItemKind, MarkedHeading, TurnedText, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def compounds_of(*paragraphs: str) -> dict[str, int]:
@@ -132,6 +139,101 @@ def test_the_same_letters_of_other_words_are_no_formula() -> None:
     ):
         page = make_page(*pieces)
         assert restore_formulas(page, [Formula("1/2", "12", "12")]) == page
+
+
+HALF, SQUARE, OTHER_SQUARE = Formula("1/2", "12", "12"), Formula("a²", "a2", "a2"), Formula("y²", "y2", "y2")
+
+
+def make_lines(*lines: str | tuple[tuple[str, float, float, float, float], ...]) -> Item:
+    """An item of lines: words in a row with the heights of their ink, or words with their boxes.
+
+    A line is 18 thousandths of the page high and a letter 8 wide. Boxes are left, top, right and bottom in
+    thousandths.
+    """
+    text, words = "", list[Word]()
+    for number, line in enumerate(lines):
+        placed = list(place_words(line, 100 + 18 * number)) if isinstance(line, str) else line
+        for at, (written, *box) in enumerate(placed):
+            text += "" if not text else " " if at else "\n"
+            words.append(Word(len(text), len(text) + len(written), Box.unit(*(each / 1000 for each in box))))
+            text += written
+    return replace(make_item(), text=text, words=tuple(words))
+
+
+def place_words(line: str, baseline: float) -> Iterator[tuple[str, float, float, float, float]]:
+    left = 120
+    for word in line.split():
+        top = 7 if set(word) <= set("acemnorsuvwxyz=") else 10
+        bottom = 3 if set(word) & set("gjpqy") else 0
+        yield word, left, baseline - top, left + 8 * len(word) - 1, baseline + bottom
+        left += 8 * (len(word) + 1)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("The fees are in table 1", "2 copies are kept."),
+        ("1", "2", "3", "4"),
+        ("1", "2"),
+        ("In 1", "2 copies"),
+        ("1 pier", "2 piers"),
+        ("see annex a", "2 copies"),
+        ("a", "2 copies"),
+        ("a", "2"),
+        ("of group y 2 copies",),
+        ("annex a 2",),
+    ],
+)
+def test_letters_at_the_end_of_a_line_and_at_the_begin_of_the_next_are_no_formula(lines: tuple[str]) -> None:
+    page = make_lines(*lines)
+    assert restore_formulas(page, [HALF, SQUARE, OTHER_SQUARE]) == page
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("It is a", "b long"),
+        ("The speed of the boat is v=s", "t is the time"),
+        ("v=s", "t"),
+        ("sum y ab",),
+        ("c+d", "2e is"),
+    ],
+)
+def test_longer_formulas_are_not_found_in_lines_of_text(lines: tuple[str]) -> None:
+    page = make_lines(*lines)
+    formulas = [Formula("a/b", "ab", "ab"), SPEED, Formula("y = a/b", "yab", "y=ab")]
+    assert restore_formulas(page, [*formulas, Formula("(c+d)/(2e)", "cd2e", "c+d2e")]) == page
+
+
+def test_short_formulas_whose_boxes_are_certain_are_written() -> None:
+    half = (("is", 182, 142, 191, 152), ("1", 200, 132, 207, 142)), (("2", 199, 151, 207, 161),)
+    assert restore_formulas(make_lines(*half, (("of", 215, 142, 229, 152),)), [HALF]).text == "is 1/2\nof"
+    power = (("y", 283, 174, 293, 184),), (("2", 295, 167, 299, 173),)
+    assert restore_formulas(make_lines(*power), [OTHER_SQUARE]).text == "y²"
+
+
+def test_a_fraction_with_signs_may_stand_alone() -> None:
+    lines = (("c+d", 121, 258, 153, 268),), (("2", 127, 277, 135, 287), ("e", 139, 280, 147, 287))
+    assert restore_formulas(make_lines(*lines), [Formula("(c+d)/(2e)", "cd2e", "c+d2e")]).text == "(c+d)/(2e)"
+
+
+def test_pages_of_equal_letters_and_formulas_of_them_are_compared_within_a_bound() -> None:
+    page = make_item(*["a"] * 2000)
+    formulas = [Formula(f"a/{'a' * count}", "a" * (count + 1), "a" * (count + 1)) for count in range(1, 1900)]
+    calls = 0
+
+    def count_call(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 3_000_000:
+            raise OverflowError
+
+    sys.setprofile(count_call)
+    try:
+        item = restore_formulas(page, formulas)
+    finally:
+        sys.setprofile(None)
+    assert item == page
 
 
 def test_brackets_and_roots_around_a_formula_belong_to_it() -> None:

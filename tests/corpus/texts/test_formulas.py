@@ -49,6 +49,17 @@ def row(*parts: str) -> str:
         ),
         (f"<mmultiscripts>{row('C')}<mprescripts/>{row('6')}{row('14')}</mmultiscripts>", "¹⁴₆C"),
         (f"<semantics>{row('a')}<annotation>\\alpha</annotation></semantics>", "a"),
+        ("<mover><mi>AB</mi><mo>→</mo></mover>", "AB^→"),
+        ("<mover><mi>AB</mi><mo>\u20d7</mo></mover>", "AB^→"),
+        ("<mover><mo>=</mo><mo>!</mo></mover>", "=^!"),
+        ("<munder><mi>x</mi><mo>→</mo></munder>", "x_→"),
+        ("<mover><mi>x</mi><mo>→</mo></mover>", "x\u20d7"),
+        ("<mover><mi>AB</mi><mo>¯</mo></mover><munder><mi>cd</mi><mo>⏟</mo></munder>", "AB cd"),
+        ("<mrow>5 &lt; 6</mrow>", "5 < 6"),
+        ("<mi>x</mi> is <mn>2</mn>", "x is 2"),
+        ("<msup>5<mi>x</mi><mn>2</mn></msup>", "5x2"),
+        ("<semantics>or <mi>x</mi><annotation>y</annotation></semantics>", "or x"),
+        ("<mtable><mtr>a<mtd><mi>b</mi></mtd></mtr>c</mtable>", "a, b; c"),
     ],
 )
 def test_a_formula_of_a_web_page_keeps_its_structure(math: str, text: str) -> None:

@@ -49,10 +49,12 @@ ICON_ATTRIBUTES = (
     ("showAsIcon", "true"),
 )
 UNREAD_OBJECT = (
-    "The document has an embedded one ({}) that is not read. Open it there, save it as a file, and add it."
+    "The document has an embedded document ({}) that is not read. "
+    "Open it there, save it as a file, and add it."
 )
 UNREAD_OBJECTS = (
-    "The document may have embedded ones, which are not read. Open them, save them as files, and add them."
+    "The document may have embedded documents, which are not read. "
+    "Open them, save them as files, and add them."
 )
 
 

@@ -6,6 +6,7 @@ Letters and figures keep the order in which a formula is drawn, and none is adde
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,13 @@ ACCENTS = dict(
     )
 )
 """Signs above or below a letter → the character that joins it."""
+_LINES = frozenset(ACCENTS) - frozenset("→\u20d7") | frozenset("⎴⎵⏜⏝⏞⏟⏠⏡︵︶︷︸―─")
+"""Signs that are drawn along several letters, but for arrows."""
 _ONE_IS_SHOWN = frozenset({"semantics", "maction"})
+_FIXED = _ONE_IS_SHOWN | frozenset(
+    "mfrac mroot msup msub msubsup munder mover munderover mmultiscripts".split()
+)
+"""Elements of which the place of a part says what it is."""
 _INVISIBLE = re.compile("[\u2061-\u2064\u200b\ufeff❑]")
 """Signs without a shape, and the mark of LibreOffice for an empty place."""
 _RELATION = re.compile(r"[=≠≈≅≡∼≃<>≤≥≪≫∝∈∉⊂⊆→←↔⇒⇔↦:]=?")
@@ -72,8 +79,15 @@ def list_leaves(node: FormulaNode) -> str:
         parts.insert(node.tag == "mroot", "√")
     text = "".join(parts)
     if node.tag == "mfenced":
-        return f"{node.attributes.get('open') or '('}{text}{node.attributes.get('close') or ')'}"
+        opened, closed = _list_fences(node)
+        return f"{opened}{text}{closed}"
     return text
+
+
+def _list_fences(node: FormulaNode) -> tuple[str, str]:
+    """Return the brackets of an element `<mfenced>`; "" for one that it says is empty."""
+    opened, closed = node.attributes.get("open"), node.attributes.get("close")
+    return "(" if opened is None else opened, ")" if closed is None else closed
 
 
 def read_math(element: LexborNode) -> FormulaNode:
@@ -82,13 +96,19 @@ def read_math(element: LexborNode) -> FormulaNode:
 
 
 def _read_math(element: LexborNode, left: list[int], depth: int) -> FormulaNode:
-    """Read an element; `left` is how many more are read."""
+    """Read an element; `left` is how many more are read.
+
+    Text between elements is a part of a row, and an element that has some where it may not is a row.
+    """
     children: list[FormulaNode] = []
     tag = str(element.tag)
     child = element.first_child if depth < MAX_DEPTH and tag not in LEAVES else None
     while child is not None and left[0] > 0:
         left[0] -= 1
-        if not str(child.tag).startswith(("-", "!")):
+        if child.tag == "-text" and (between := child.text()).strip():
+            children.append(FormulaNode("mtext", between))
+            tag = "mrow" if tag in _FIXED else tag
+        elif not str(child.tag).startswith(("-", "!")):
             children.append(_read_math(child, left, depth + 1))
         child = child.next
     text = element.text() if tag in LEAVES else ""
@@ -264,16 +284,19 @@ def _write_over(_: FormulaNode, children: Sequence[FormulaNode]) -> str:
     base = _base(children)
     if over in ACCENTS and len(base) == 1:
         return base + ACCENTS[over]
-    return base + (_raise(over) if _has_letters(over) else "")
+    return base + ("" if _is_line(over) else _raise(over.replace("\u20d7", "→")))
 
 
 def _write_under(_: FormulaNode, children: Sequence[FormulaNode]) -> str:
     under = _script(children, 1)
-    return _base(children) + (_lower(under) if _has_letters(under) else "")
+    return _base(children) + ("" if _is_line(under) else _lower(under))
 
 
-def _has_letters(text: str) -> bool:
-    return "∞" in text or any(map(str.isalnum, text))
+def _is_line(text: str) -> bool:
+    """Return whether a text is a bar, a brace or an accent above or below several letters."""
+    return all(
+        sign in _LINES or (unicodedata.category(sign) in {"Sk", "Mn"} and sign != "\u20d7") for sign in text
+    )
 
 
 def _write_prescripts(_: FormulaNode, children: Sequence[FormulaNode]) -> str:
@@ -287,18 +310,20 @@ def _write_prescripts(_: FormulaNode, children: Sequence[FormulaNode]) -> str:
 
 def _write_table(_: FormulaNode, children: Sequence[FormulaNode]) -> str:
     rows = [
-        ", ".join(filter(None, (_write_row(cell.children, is_inner=False).strip() for cell in row.children)))
-        for row in children
+        ", ".join(filter(None, (_write_cell(cell) for cell in row.children or [row]))) for row in children
     ]
     return "; ".join(filter(None, rows))
 
 
+def _write_cell(cell: FormulaNode) -> str:
+    return _write_row(cell.children or [cell], is_inner=False).strip()
+
+
 def _write_fenced(node: FormulaNode, children: Sequence[FormulaNode]) -> str:
-    attributes = node.attributes
-    opened, closed = attributes.get("open"), attributes.get("close")
-    separators = (attributes.get("separators") or ",").strip() or ","
+    opened, closed = _list_fences(node)
+    separators = (node.attributes.get("separators") or ",").strip() or ","
     content = separators[0].join(_write(child, is_inner=True).strip() for child in children)
-    return f"{'(' if opened is None else opened}{content}{')' if closed is None else closed}"
+    return f"{opened}{content}{closed}"
 
 
 _WRITERS: Mapping[str, Callable[[FormulaNode, Sequence[FormulaNode]], str]] = {
