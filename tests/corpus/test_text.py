@@ -282,8 +282,9 @@ def test_data_in_front_of_markdown_is_no_heading() -> None:
 
 
 def test_headings_between_rules_are_no_data() -> None:
-    _, sub = markdown_sections("---\n\n# Berths\n\n## Fees\n\n---\n\nEUR 7")
-    assert sub.headings == ("Berths", "Fees")
+    sections = list(markdown_sections("---\n\n# Berths\n\n## Fees\n\n---\n\nEUR 7"))
+    assert sections[-1].headings == ("Berths", "Fees")
+    assert not any("#" in section.text for section in sections)
 
 
 def test_a_text_between_rules_is_no_data() -> None:
