@@ -26,9 +26,10 @@ from vrag.corpus.converter import OpenFile, PrintedDocument
 from vrag.corpus.formats.libreoffice.contents import DocumentContents, read_contents
 from vrag.corpus.formats.libreoffice.embedded import read_embedded
 from vrag.corpus.formats.libreoffice.equations import read_formulas
+from vrag.corpus.formats.libreoffice.printed_formulas import find_unprinted, restore_formulas
 from vrag.corpus.formats.libreoffice.printed_text import (
-    find_unprinted,
-    restore_formulas,
+    find_cut_boxes,
+    read_printed_letters,
     restore_hyphens,
     write_checks,
 )
@@ -41,7 +42,6 @@ from vrag.corpus.formats.libreoffice.profile import (
     write_profile,
 )
 from vrag.corpus.formats.libreoffice.stored_comments import read_stored_comments
-from vrag.corpus.formats.libreoffice.text_boxes import find_cut_boxes, read_printed_letters
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,

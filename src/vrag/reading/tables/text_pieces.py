@@ -268,7 +268,7 @@ def word_text(page: StraightWords, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Spaces:
-    """What tells the widest space between two words of one piece in a row, in pixels."""
+    """The measures of the widest space between two words of one piece in a row, in pixels."""
 
     by_height: float
     letter: float

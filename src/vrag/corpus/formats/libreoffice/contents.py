@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.formats.libreoffice.equations import Formula, read_stored_formulas
-from vrag.corpus.formats.libreoffice.printed_text import CheckBox, find_checks, find_compounds
+from vrag.corpus.formats.libreoffice.printed_text import CheckBox, find_checks, find_compounds, read_boxes
 from vrag.corpus.formats.libreoffice.stored_comments import StoredComments
-from vrag.corpus.formats.libreoffice.text_boxes import read_boxes
 from vrag.corpus.formats.libreoffice.worksheet_pages import read_page_rows
 from vrag.corpus.formats.libreoffice.worksheets import Worksheet, read_worksheets
 from vrag.corpus.formats.libreoffice.xml_parts import (

@@ -45,7 +45,7 @@ class Formula(NamedTuple):
 
     @property
     def has_structure(self) -> bool:
-        """Whether its text says more than the signs that are drawn."""
+        """True if its text says more than the signs that are drawn."""
         return "".join(self.text.split()) != self.drawn
 
 
