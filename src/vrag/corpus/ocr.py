@@ -87,26 +87,27 @@ class OcrLine(NamedTuple):
 
 
 def read_lines(pixels: NDArray[np.uint8]) -> list[OcrLine]:
-    """Find and read the lines of a picture, rows of RGB; those below `MIN_SCORE` too.
+    """Find and read the lines of a picture, rows of grey, RGB or RGBX; those below `MIN_SCORE` too.
 
     Lines that run up are read in their direction; those that run down or upside down come out wrong, with
     low scores.
     """
     import numpy as np
 
-    if int(np.ptp(pixels)) <= FLAT:
+    picture = _prepare(pixels)
+    if int(np.ptp(picture)) <= FLAT:
         return []
-    return list(_lines(_engine()(_prepare(pixels), use_det=True, use_rec=True)))
+    return list(_lines(_engine()(picture, use_det=True, use_rec=True)))
 
 
 def has_lines(pixels: NDArray[np.uint8]) -> bool:
-    """Return whether a picture, rows of RGB, seems to have lines of text: half the work of reading none."""
+    """Return whether a picture seems to have lines of text: half the work of `read_lines` if it has none."""
     result = _engine()(_prepare(pixels), use_det=True, use_rec=False)
     return result.boxes is not None and len(result.boxes) > 0
 
 
 def read_strip(pixels: NDArray[np.uint8]) -> tuple[str, float]:
-    """Read a part of a picture, rows of RGB, as one line that runs to the right: its text and its score."""
+    """Read a part of a picture as one line that runs to the right: its text and its score."""
     result = _engine()(_prepare(pixels), use_det=False, use_rec=True)
     return (result.txts[0].strip(), result.scores[0]) if result.txts else ("", 0.0)
 
@@ -118,6 +119,7 @@ def _prepare(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """
     import numpy as np
 
+    pixels = np.stack([pixels] * 3, axis=2) if pixels.ndim == 2 else pixels[:, :, :3]
     height, width = pixels.shape[:2]
     least = -(-max(height, width) // MOST_RATIO)
     if min(height, width) < least:

@@ -251,11 +251,11 @@ def weigh_candidates(
     `table_scorer` ranks answers of tables; None for that of the package.
     """
     analysis = parse(question)
-    layouts = [placed for placed, _ in pages]
-    segments = [placed.segments for placed in layouts]
-    texts = [placed.item.text for placed in layouts]
+    placed_texts = [placed for placed, _ in pages]
+    segments = [placed.segments for placed in placed_texts]
+    texts = [placed.item.text for placed in placed_texts]
     spans = text_reader.read(question, texts, segments) if options.text else ((),) * len(texts)
-    scored = locate(analysis, layouts)
+    scored = locate(analysis, placed_texts)
     candidates = [
         candidate
         for number, (page, (_, tables), found) in enumerate(zip(scored, pages, spans, strict=True))

@@ -178,24 +178,24 @@ class ExtractivePolicy(OfflinePolicy):
             picture = pictures[nearest.item]
             thought = f"Image {picture.number} comes nearest here: {nearest.context[:200]}"
             return thought, Crop(self._region(nearest, nearest.frame, picture), picture.number)
-        layouts = [
+        texts = [
             read_page_text(self.searcher.item(item))
             for item in dict.fromkeys(summary.items)
             if item in pictures
         ]
-        for region in self._rank_regions(summary.question, layouts):
+        for region in self._rank_regions(summary.question, texts):
             picture = pictures[region.item]
             thought = f"Image {picture.number} has most words of the question here."
             return thought, Crop(written_box(region.box, picture, self.profile), picture.number)
         return None
 
     @staticmethod
-    def _rank_regions(question: str, layouts: Sequence[PageText]) -> list[RankedRegion]:
+    def _rank_regions(question: str, texts: Sequence[PageText]) -> list[RankedRegion]:
         """Return the part of the pages with most words of the question; none if there is no page."""
-        if not layouts:
+        if not texts:
             return []
-        search = partial(ranked_regions, question, layouts, most=1)
-        return read_part(UnreadPart.EVIDENCE, layouts[0].item, search, [])
+        search = partial(ranked_regions, question, texts, most=1)
+        return read_part(UnreadPart.EVIDENCE, texts[0].item, search, [])
 
 
 @dataclass(frozen=True, slots=True)

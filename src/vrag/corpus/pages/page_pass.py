@@ -174,7 +174,7 @@ def _may_have_text(ink: InkMap, region: PictureRegion) -> bool:
     if is_plain(ink, region):
         return True
     left, top, right, bottom = to_bounds(np.array([region]), ink.size)[0]
-    return has_lines(_to_rgb(ink.grey[top:bottom, left:right]))
+    return has_lines(ink.grey[top:bottom, left:right])
 
 
 def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows]:
@@ -185,18 +185,12 @@ def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows
         left, top = int(max(0.0, region.left - MARGIN) * width), int(max(0.0, region.top - MARGIN) * height)
         right = int(min(1.0, region.right + MARGIN) * width + 1)
         bottom = int(min(1.0, region.bottom + MARGIN) * height + 1)
-        for reading in read_directions(_to_rgb(pixels[top:bottom, left:right]), (left, top)):
+        for reading in read_directions(pixels[top:bottom, left:right], (left, top)):
             segments = split_reading(reading, (width, height))
             rows = [[segment] for segment in segments] if reading.angle else order_rows(merge_rows(segments))
             if rows:
                 found.append(rows)
     return found
-
-
-def _to_rgb(pixels: Pixels) -> Pixels:
-    if pixels.ndim == 2:
-        return np.repeat(pixels[:, :, np.newaxis], 3, axis=2)
-    return np.ascontiguousarray(pixels[:, :, :3])
 
 
 def _without_stamp(part: Rows, stamp: str) -> Rows:

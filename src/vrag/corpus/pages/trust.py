@@ -449,10 +449,7 @@ def _read_line(pixels: Pixels, line: TextSegment) -> tuple[str, float]:
     across, down = (0.15 * (right - left), 0.0) if line.angle % 180 else (0.0, 0.15 * (bottom - top))
     rows = slice(int(max(0.0, top - down) * height), int(min(1.0, bottom + down) * height) + 1)
     columns = slice(max(0, int((left - across) * width) - 4), int((right + across) * width) + 5)
-    strip = np.rot90(pixels[rows, columns], line.angle // 90)
-    if strip.ndim == 2:
-        strip = np.repeat(strip[:, :, np.newaxis], 3, axis=2)
-    return read_strip(strip[:, :, :3])
+    return read_strip(np.rot90(pixels[rows, columns], line.angle // 90))
 
 
 def _letters(text: str) -> str:

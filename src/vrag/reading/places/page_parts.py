@@ -41,9 +41,9 @@ def find_part_of_answer(page: ReadPage, reading: Reading) -> Box:
 def find_parts_of_question(question: str, answer: str, pages: Sequence[ReadPage]) -> list[Box | None]:
     """Return the part of each page on which an answer may rest that stands on none; None for none."""
     analysis = parse(question)
-    layouts = [read_page_text(page.item) for page in pages]
+    texts = [read_page_text(page.item) for page in pages]
     found: list[Box | None] = []
-    for page, placed, scored in zip(pages, layouts, locate(analysis, layouts), strict=True):
+    for page, placed, scored in zip(pages, texts, locate(analysis, texts), strict=True):
         parts = find_visual_parts(page, placed)
         visual = choose_visual_part(analysis, scored, parts, placed.tables(page.picture))
         if visual is not None and visual.area <= MAX_VISUAL:

@@ -89,11 +89,11 @@ def weigh_questions(
     options: ReadingOptions = FULL_READING,
 ) -> Iterator[WeighedQuestion]:
     """Yield the features of each question's candidates, and what they are worth."""
-    layouts: dict[str, PageText] = {}
+    texts: dict[str, PageText] = {}
     for question in questions:
         for page in question.pages:
-            layouts.setdefault(page.item.id, read_page_text(page.item))
-        pages = [(layouts[page.item.id], page.tables) for page in question.pages]
+            texts.setdefault(page.item.id, read_page_text(page.item))
+        pages = [(texts[page.item.id], page.tables) for page in question.pages]
         candidates, features = weigh_candidates(question.question, pages, text_reader, table_scorer, options)
         gains = np.asarray([0.0, *map(question.gain, candidates)], np.float32)
         shown = any(page.item.id == question.gold for page in question.pages)
