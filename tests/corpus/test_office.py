@@ -240,6 +240,18 @@ def test_entities_of_xml_read_no_file_and_no_address_and_do_not_multiply(
     assert len(text) < 10_000
 
 
+def spoil_manifest(*, is_encrypted: bool) -> bytes:
+    """A text whose manifest is marked as encrypted in the archive, or is packed wrongly."""
+    data, name = bytearray(odt("words")), b"META-INF/manifest.xml"
+    local, central = data.index(name), data.rindex(name)
+    if is_encrypted:
+        data[local - 24] |= 1
+        data[central - 38] |= 1
+    else:
+        data[local + len(name)] = 0xFF
+    return bytes(data)
+
+
 @pytest.mark.slow
 @installed
 @pytest.mark.parametrize(
@@ -266,6 +278,8 @@ def test_what_libreoffice_cannot_open_has_a_reason(
         ("a.docx", zip_bomb(600 * 2**20), FileTooLargeError, "unpacks to"),
         ("a.docx", b"PK\x03\x04" + bytes(500), CorpusError, "damaged"),
         ("a.docx", odt("words")[:300], CorpusError, "damaged"),
+        ("a.odt", spoil_manifest(is_encrypted=True), CorpusError, "damaged"),
+        ("a.odt", spoil_manifest(is_encrypted=False), CorpusError, "damaged"),
         ("a.docx", b"only words", CorpusError, "it seems to be text"),
         ("a.pptx", b"%PDF-1.7 and so on", CorpusError, "it seems to be a PDF file"),
         ("a.doc", b"<html><body>exported</body></html>", CorpusError, "it seems to be text"),

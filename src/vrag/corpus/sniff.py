@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+import zipfile
+import zlib
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from vrag.corpus.terminal_text import drop_terminal_codes
@@ -42,6 +44,16 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """Mark → encoding; the marks of UTF-32 begin with those of UTF-16, so they come first."""
+ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    OSError,
+)
+"""Errors of `zipfile` on an archive that is damaged, encrypted, or packed in a way that it does not know."""
 HEIF_BRANDS = frozenset(
     {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"}
 )

@@ -52,7 +52,7 @@ from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
 from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
 from vrag.corpus.formats.text import passage_item, passages
-from vrag.corpus.sniff import describe
+from vrag.corpus.sniff import ARCHIVE_ERRORS, describe
 from vrag.corpus.workers import timeout_exec
 from vrag.corpus.workers.sandbox import (
     LowerUser,
@@ -255,8 +255,7 @@ def _check_archive(file: BinaryIO) -> None:
             with archive.open("META-INF/manifest.xml") as manifest:
                 if b"encryption-data" in manifest.read(MAX_XML_BYTES):
                     raise EncryptedFileError(*PASSWORD_ERROR)
-    except (zipfile.BadZipFile, ValueError, EOFError, zipfile.LargeZipFile, NotImplementedError) as error:
-        # zipfile raises the last one of ways to pack that it does not know
+    except ARCHIVE_ERRORS as error:
         message = "The document is damaged: it ends early, or its list of contents is lost."
         raise CorpusError(message) from error
 

@@ -11,10 +11,10 @@ import zipfile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
 from vrag.corpus.formats.sections import plain_sections
 from vrag.corpus.formats.texts.html_tree import html_page
-from vrag.corpus.sniff import decode
+from vrag.corpus.sniff import ARCHIVE_ERRORS, decode
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import unicodedata
 import zipfile
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, attribute, find_all, parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import attribute, find_all, parse_xml
 from vrag.corpus.formats.texts.formulas import LEAVES, MAX_DEPTH, FormulaNode, list_leaves, write_formula
+from vrag.corpus.sniff import ARCHIVE_ERRORS
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from vrag.corpus.formats.libreoffice.xml_parts import ARCHIVE_ERRORS, parse_xml
+from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
+from vrag.corpus.sniff import ARCHIVE_ERRORS
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:

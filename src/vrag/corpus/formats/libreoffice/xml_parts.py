@@ -8,10 +8,10 @@ reference leads out of the part. Its bytes are bounded before it is unpacked.
 from __future__ import annotations
 
 import zipfile
-import zlib
 from typing import TYPE_CHECKING, cast
 from xml.etree.ElementTree import ParseError, TreeBuilder, XMLParser
 
+from vrag.corpus.sniff import ARCHIVE_ERRORS
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 MAX_PART_BYTES = 256 * 2**20
 """Unpacked bytes of one part."""
 _READ_BYTES = 2**20
-ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
-"""Errors of `zipfile` on a damaged archive, or one with a compression that it does not know."""
 MAX_REPEATED = 1000
 """Spaces that one element may stand for."""
 NAMES = {

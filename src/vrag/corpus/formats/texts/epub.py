@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
-import zlib
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -26,7 +25,7 @@ from vrag.corpus.formats.texts.illustrated_text import (
 )
 from vrag.corpus.formats.texts.outline import Section
 from vrag.corpus.formats.texts.web.empty_elements import close_empty_elements
-from vrag.corpus.sniff import decode
+from vrag.corpus.sniff import ARCHIVE_ERRORS, decode
 from vrag.errors import CorpusError, FileTooLargeError
 
 if TYPE_CHECKING:
@@ -50,8 +49,6 @@ FONTS = "http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Ways to hide fonts, which leave the text as it is."""
 _HEADING = re.compile(r"<h[1-6][\s>]", re.IGNORECASE)
 UNREAD = "The document has an encrypted chapter (DRM), {}, which is not read. A copy without DRM can be."
-DAMAGE = zipfile.BadZipFile, zlib.error, RuntimeError, ValueError, EOFError, NotImplementedError, OSError
-"""Errors of damaged, encrypted and unknown archives."""
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
 
 
@@ -85,7 +82,7 @@ class BookArchive:
         self._file = source.open()
         try:
             self._archive = zipfile.ZipFile(self._file)
-        except DAMAGE as error:
+        except ARCHIVE_ERRORS as error:
             self._file.close()
             raise CorpusError(f"The book is damaged: {error}.") from error
         self._members = {info.filename: info for info in self._archive.infolist()}
@@ -108,7 +105,7 @@ class BookArchive:
         try:
             with self._archive.open(info) as member:
                 data = member.read(MAX_MEMBER_BYTES + 1)
-        except DAMAGE as error:
+        except ARCHIVE_ERRORS as error:
             raise CorpusError(f"{name[:200]} is damaged: {error}.") from error
         self._unpacked += len(data)
         if len(data) > MAX_MEMBER_BYTES or self._unpacked > MAX_TEXT_BYTES:
