@@ -70,6 +70,12 @@ def searching(searcher: MemorySearcher) -> Generator[str]:
             thread.join(40)
 
 
+@pytest.fixture(autouse=True)
+def main_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts back ``__main__``, which Streamlit replaces by the app: a process spawned later would run the app."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+
+
 @pytest.fixture(scope="module")
 def search_url() -> Generator[str]:
     with searching(tiny_corpus()) as url:
