@@ -12,7 +12,7 @@ from vrag.corpus.formats.image import store_jpeg, to_image
 from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
 from vrag.corpus.formats.pdf_text.form_fields import locate_fields
 from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
-from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
+from vrag.corpus.formats.pdf_text.pdf_facts import UNKNOWN_LETTERS, printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
 from vrag.corpus.formats.pdf_text.struck_words import find_struck
@@ -75,6 +75,8 @@ class PdfFile(OpenFile):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
                 layer = _read_words(page) if facts.hidden_text else layer
+            if page.has_unknown_letters:
+                facts = replace(facts, unread=(*facts.unread, UNKNOWN_LETTERS))
             pixels = page.render_pixels(_scale(page.size, options))
             struck = find_struck(page, layer)
             reading = read_page(
