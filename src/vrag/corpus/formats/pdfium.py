@@ -34,7 +34,7 @@ from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Container, Generator, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -349,6 +349,19 @@ class PdfiumPage:
     def font_names(self) -> list[str]:
         """Names of the fonts of its text; none if it has too many objects."""
         return [_font_name(font) for font in self._fonts or ()]
+
+    def list_fonts(self) -> list[tuple[int, Any, str]]:
+        """Return the number, as in `find_fonts`, the handle and the name of each of its fonts."""
+        return [(address_of(font), font, _font_name(font)) for font in self._fonts or ()]
+
+    def list_characters(self, wanted: str, fonts: Container[int]) -> dict[int, set[str]]:
+        """Return which of some characters its text has in some of its fonts, by the numbers of these."""
+        found: dict[int, set[str]] = {}
+        with self.layer() as layer:
+            for index, character in enumerate(layer.characters()):
+                if character in wanted and (number := layer.font_number(index)) in fonts:
+                    found.setdefault(number, set()).add(character)
+        return found
 
     @cached_property
     def _fonts(self) -> list[Any] | None:

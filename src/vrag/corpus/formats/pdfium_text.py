@@ -182,7 +182,11 @@ class Layer:
         from pypdfium2 import raw
 
         index = raw.FPDFText_GetCharIndexAtPos(self._text, x, y, reach, reach)
-        font = self._font(index) if index >= 0 else None
+        return self.font_number(index) if index >= 0 else 0
+
+    def font_number(self, index: int) -> int:
+        """Return a number for the font of a character; 0 if it has none."""
+        font = self._font(index)
         return address_of(font) if font else 0
 
     def turn(self, index: int) -> int | None:

@@ -23,7 +23,7 @@ from vrag.corpus.pages.segments import (
     without_words,
 )
 from vrag.corpus.pages.text_columns import order_rows
-from vrag.corpus.pages.trust import contradicts, correct_fonts
+from vrag.corpus.pages.trust import contradicts, correct_figures, correct_fonts
 from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
     from vrag.corpus.pages.segments import Rows, TextSegment
-    from vrag.corpus.pages.trust import FontFinder
+    from vrag.corpus.pages.trust import PageFonts
     from vrag.types import OcrMode, Word
 
 NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
@@ -70,7 +70,7 @@ def read_page(
     *,
     is_drawn: Callable[[str], bool] = lambda _word: True,
     struck: NDArray[np.bool_] | None = None,
-    find_fonts: FontFinder | None = None,
+    fonts: PageFonts | None = None,
     is_certain: bool = False,
 ) -> PageReading:
     """Read a page.
@@ -82,7 +82,7 @@ def read_page(
         mode: What OCR reads.
         is_drawn: Returns False for words that the picture may lack although the file shows them.
         struck: Words of the layer that are struck out. They count as hidden, and their ink as read.
-        find_fonts: Looks up the fonts of words, by their boxes.
+        fonts: Lookups of its fonts.
         is_certain: True if the letters of the layer are those of a document that was printed to make it.
             The picture may lack them, where no font has them.
     """
@@ -99,7 +99,7 @@ def read_page(
     facts = _add_hidden(facts, hidden)
     unread = facts.unread
     if mode == "auto" and not is_certain:
-        trusted = _trust(pixels, layer, find_fonts)
+        trusted = _trust(pixels, layer, fonts)
         unread += (NO_LETTERS,) if layer.words and not trusted.words else ()
         layer = trusted
     is_slanted = find_slanted(layer, ink.size)
@@ -127,11 +127,13 @@ def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
     return read_page(np.asarray(image.convert("RGB")), PlacedText(), ItemFacts(), mode)
 
 
-def _trust(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder | None) -> PlacedText:
+def _trust(pixels: Pixels, layer: PlacedText, fonts: PageFonts | None) -> PlacedText:
     """Return a layer if the picture agrees with it; words of single fonts are read from the picture."""
     if contradicts(pixels, layer):
         return PlacedText()
-    return correct_fonts(pixels, layer, find_fonts) if find_fonts else layer
+    if not fonts:
+        return layer
+    return correct_figures(pixels, correct_fonts(pixels, layer, fonts), fonts)
 
 
 def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:
