@@ -9,7 +9,7 @@ import numpy as np
 
 from vrag.corpus.ocr import has_lines
 from vrag.corpus.pages.coverage import WHOLE, find_unexplained, has_unexplained, is_plain
-from vrag.corpus.pages.ink import InkMap, to_bounds
+from vrag.corpus.pages.ink import InkMap, find_struck_words, to_bounds
 from vrag.corpus.pages.orientation import read_directions
 from vrag.corpus.pages.placed_text import PlacedText, find_slanted, unit_boxes
 from vrag.corpus.pages.segments import (
@@ -49,6 +49,8 @@ MIN_LETTERS = 3
 """Letters and digits that OCR must find in a part of a page: fewer are marks, bullets and icons."""
 FEW_LETTERS = 60
 """Letters and digits of a layer below which it is a page number, a stamp or a line of a cover."""
+MIN_STRUCK_LETTERS = 2
+"""Letters and digits of a word that is struck out: a dash and a dot are rules themselves."""
 MARGIN = 0.012
 """Margin around a part of a page that OCR reads, as a fraction of the page."""
 
@@ -91,7 +93,9 @@ def read_page(
     facts = _add_hidden(facts, _join_words(layer, struck))
     layer = remove_words(layer, ~struck)
     if mode == "always":
-        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes, PlacedText())
+        parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, [WHOLE]))
+        facts = _add_hidden(facts, crossed)
+        found = _keep_new(parts, struck_boxes, PlacedText())
         if found:
             return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
@@ -112,8 +116,9 @@ def read_page(
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
-    parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
-    found = _keep_new(parts, boxes, level)
+    parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, regions))
+    found = _keep_new([_without_stamp(part, slanted.text) for part in parts], boxes, level)
+    facts = _add_hidden(facts, crossed)
     if not found:
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=unread))
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
@@ -193,6 +198,33 @@ def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows
             if rows:
                 found.append(rows)
     return found
+
+
+def _leave_out_struck(pixels: Pixels, parts: Sequence[Rows]) -> tuple[list[Rows], str]:
+    """Return what OCR read in parts of a page without words that a rule strikes out, and these."""
+    kept: list[Rows] = []
+    struck: list[str] = []
+    for part in parts:
+        rows: Rows = []
+        for row in part:
+            lines = [_split_struck(pixels, line) for line in row]
+            struck += [text for _, text in lines if text]
+            rows.append([line for line, _ in lines if line])
+        kept.append(list(filter(None, rows)))
+    return list(filter(None, kept)), " ".join(struck)
+
+
+def _split_struck(pixels: Pixels, line: TextSegment) -> tuple[TextSegment | None, str]:
+    """Return a line without the words that a rule strikes out, and these; signs alone are none."""
+    if line.angle:
+        return line, ""
+    struck = find_struck_words(pixels, unit_boxes(line.words))
+    texts = [
+        line.text[word.start : word.end] for word, is_out in zip(line.words, struck, strict=True) if is_out
+    ]
+    if not any(sum(map(str.isalnum, text)) >= MIN_STRUCK_LETTERS for text in texts):
+        return line, ""
+    return without_words(line, ~struck), " ".join(texts)
 
 
 def _without_stamp(part: Rows, stamp: str) -> Rows:
