@@ -86,6 +86,8 @@ class LayerWord:
     """True if parts of it stand higher than others."""
     glue: str | None = None
     """The text before it, where its place says so."""
+    is_blank: bool = False
+    """True if PDFium has no glyphs for it. Other readers may."""
     base: Sides | None = None
     """Of a raised mark: `upright` of the word that it stands beside."""
 
