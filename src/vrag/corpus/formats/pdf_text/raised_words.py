@@ -145,8 +145,8 @@ def may_have_raised(layer: Layer, word: LayerWord, rects: Sequence[Sides]) -> bo
     ends = _MAY_END_RAISED.search(word.text)
     if ends is None:
         return False
-    last = layer.glyphs(word.start + ends.end() - 1, word.start + ends.end(), word.turn)[0]
-    return last.bottom > lift
+    _, foot, _, _ = turn_sides(layer.ink(word.start + ends.end() - 1), word.turn)
+    return foot > lift
 
 
 def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:
