@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
-FIRST_SURROGATE = 0xD800
+SURROGATES = range(0xD800, 0xE000)
+"""Codes of UTF-16 that are half a character."""
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 INFINITE = math.inf
@@ -107,9 +108,7 @@ class Layer:
             return text
         get_code = find_function("FPDFText_GetUnicode")
         if units == count and all(
-            get_code(self._text, index) == code
-            for index, code in enumerate(buffer)
-            if code >= FIRST_SURROGATE
+            get_code(self._text, index) == code for index, code in enumerate(buffer) if code in SURROGATES
         ):
             return _paired(buffer[:count])
         return _paired([get_code(self._text, index) for index in range(count)])
