@@ -187,9 +187,11 @@ def _list_pairs(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
         rows[row].append(index)
     known: dict[int, _RowEnds] = {}
     for index, line in enumerate(lines):
+        if len(line.words) > MAX_WORDS:
+            continue
         around = [row for row in range(numbers[index] - 1, numbers[index] + 2) if row in rows]
         # The lines of a row are in the order of the layer.
-        if len(line.words) > MAX_WORDS or all(rows[row][0] >= index for row in around):
+        if all(rows[row][0] >= index for row in around):
             continue
         for row in around:
             if row not in known:
