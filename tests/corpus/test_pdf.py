@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
@@ -65,6 +66,14 @@ def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: s
     assert [item.text[word.start : word.end] for word in item.words] == ["Hello", "big", "world"]
     assert dark.sum() > 500
     assert not (dark & ~covered).any(), "ink outside of the boxes"
+
+
+def test_garbage_is_collected_again_after_a_page_even_one_that_cannot_be_drawn(tmp_path: Path) -> None:
+    items_of(tmp_path, pdf_bytes(PdfPage(text_at(72, 600, LONG))))
+    assert gc.isenabled()
+    with pytest.raises(CorpusError):
+        items_of(tmp_path, pdf_bytes(PdfPage("", "/MediaBox [0 0 6120 2]")))
+    assert gc.isenabled()
 
 
 @pytest.mark.slow

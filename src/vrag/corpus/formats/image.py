@@ -184,10 +184,10 @@ def drop_colors(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     cv2 = load_opencv()
     grey = np.empty(pixels.shape[:2], np.uint8)
     for top in range(0, len(pixels), ROWS_OF_A_LOOK):
-        rows, part = pixels[top : top + ROWS_OF_A_LOOK], grey[top : top + ROWS_OF_A_LOOK]
-        cv2.cvtColor(rows, cv2.COLOR_RGBA2GRAY, dst=part)
-        if cv2.norm(rows, cv2.cvtColor(part, cv2.COLOR_GRAY2RGBA), cv2.NORM_INF):
+        red, green, blue, _ = cv2.split(pixels[top : top + ROWS_OF_A_LOOK])
+        if not (np.array_equal(red, green) and np.array_equal(red, blue)):
             return pixels
+        grey[top : top + ROWS_OF_A_LOOK] = red
     return grey
 
 

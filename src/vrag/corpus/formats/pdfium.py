@@ -29,7 +29,7 @@ from vrag.corpus.formats.pdfium_annotations import (
     start_forms,
     struck_places,
 )
-from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer, address_of, is_contained
+from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer, address_of, find_function, is_contained
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size, Space
 
@@ -335,7 +335,7 @@ class PdfiumPage:
 
         page = self._page.raw
         count = min(raw.FPDFPage_CountObjects(page), MAX_OBJECTS)
-        return _list_objects(partial(raw.FPDFPage_GetObject, page), count)
+        return _list_objects("FPDFPage_GetObject", page, count)
 
     @cached_property
     def has_replaced_fonts(self) -> bool:
@@ -368,13 +368,14 @@ class PdfiumPage:
         """The fonts of its text; None if it has more objects than are looked through."""
         from pypdfium2 import raw
 
+        get_font = find_function("FPDFTextObj_GetFont")
         fonts: dict[int, Any] = {}
         forms: list[Any] = []
         objects, remaining = self.objects, MAX_FONT_OBJECTS
         while (remaining := remaining - len(objects)) >= 0:
             for kind, entry in objects:
                 if kind == raw.FPDF_PAGEOBJ_TEXT:
-                    font = raw.FPDFTextObj_GetFont(entry)
+                    font = get_font(entry)
                     fonts.setdefault(address_of(font), font)
                 elif kind == raw.FPDF_PAGEOBJ_FORM:
                     forms.append(entry)
@@ -382,7 +383,7 @@ class PdfiumPage:
                 return list(fonts.values())
             form = forms.pop()
             count = min(raw.FPDFFormObj_CountObjects(form), MAX_FONT_OBJECTS + 1)
-            objects = _list_objects(partial(raw.FPDFFormObj_GetObject, form), count)
+            objects = _list_objects("FPDFFormObj_GetObject", form, count)
         return None
 
     def can_draw(self, text: str) -> bool:
@@ -528,11 +529,17 @@ class AnnotationPage(NamedTuple):
     """The annotations that are shown, in the order in which they are drawn."""
 
 
-def _list_objects(get_object: Callable[[int], Any], count: int) -> list[tuple[int, Any]]:
-    """List the kind and the handle of each of some objects."""
-    from pypdfium2 import raw
+def _list_objects(getter: str, parent: Any, count: int) -> list[tuple[int, Any]]:  # noqa: ANN401 - a handle
+    """List the kind and the handle of each of the first objects of a page or a form.
 
-    return [(raw.FPDFPageObj_GetType(entry), entry) for entry in map(get_object, range(count))]
+    Args:
+        getter: Name of the function of PDFium that returns one by its index.
+        parent: Handle of the page or form.
+        count: Number of objects.
+    """
+    get_object, get_kind = find_function(getter), find_function("FPDFPageObj_GetType")
+    entries = [get_object(parent, index) for index in range(count)]
+    return list(zip(map(get_kind, entries), entries, strict=True))
 
 
 def _font_name(font: Any) -> str:  # noqa: ANN401 - a handle of PDFium

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SKIPPED = "\x03"
 """Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
+SURROGATES = range(0xD800, 0xE000)
+"""Codes of UTF-16 that are half a character."""
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 INFINITE = math.inf
@@ -46,6 +49,19 @@ def is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
     return bool(
         raw.FPDFFont_GetIsEmbedded(font) > 0 and raw.FPDFFont_GetFontData(font, None, 0, size) and size.value
     )
+
+
+@cache
+def find_function(name: str) -> Any:  # noqa: ANN401 - a function of PDFium
+    """Return a function of PDFium to be called thousands of times for a page.
+
+    Its arguments are passed on without a look at their types, which takes a third of the time. They have to
+    be handles, whole numbers for a C `int`, and what `ctypes.byref` returns.
+    """
+    from pypdfium2 import raw
+
+    function = getattr(raw, name)
+    return ctypes.CFUNCTYPE(function.restype)(address_of(function))
 
 
 def turn_sides(sides: Sides, turn: int) -> Sides:
@@ -85,10 +101,10 @@ class Layer:
         from pypdfium2 import raw
 
         self._text = raw.FPDFText_LoadPage(page.raw)
-        self._count_rects = raw.FPDFText_CountRects
-        self._get_rect = raw.FPDFText_GetRect
-        self._get_angle = raw.FPDFText_GetCharAngle
-        self._get_ink, self._get_font = raw.FPDFText_GetCharBox, raw.FPDFText_GetFontInfo
+        self._count_rects = find_function("FPDFText_CountRects")
+        self._get_rect = find_function("FPDFText_GetRect")
+        self._get_angle = find_function("FPDFText_GetCharAngle")
+        self._get_ink, self._get_font = find_function("FPDFText_GetCharBox"), raw.FPDFText_GetFontInfo
         self._sides = tuple(ctypes.c_double() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._sides))
         self._font_name, self._font_flags = ctypes.create_string_buffer(MAX_FONT_NAME), ctypes.c_int()
@@ -105,7 +121,12 @@ class Layer:
         text = bytes(buffer)[: 2 * max(units, 0)].decode("utf-16-le", "surrogatepass")
         if len(text) == units == count:  # otherwise some characters have no place in it, or two
             return text
-        return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
+        get_code = find_function("FPDFText_GetUnicode")
+        if units == count and all(
+            get_code(self._text, index) == code for index, code in enumerate(buffer) if code in SURROGATES
+        ):
+            return _paired(buffer[:count])
+        return _paired([get_code(self._text, index) for index in range(count)])
 
     def rects(self, start: int, end: int) -> list[Sides]:
         """Return the rectangles around characters `start` to `end`, one for each piece of text of the page.
@@ -113,9 +134,10 @@ class Layer:
         Marks without a position have none. One or two calls a word instead of one a character.
         """
         left, top, right, bottom = self._sides
+        text, get_rect, pointers = self._text, self._get_rect, self._pointers
         found: list[Sides] = []
-        for index in range(self._count_rects(self._text, start, end - start)):
-            if self._get_rect(self._text, index, *self._pointers):
+        for index in range(self._count_rects(text, start, end - start)):
+            if get_rect(text, index, *pointers):
                 sides = x1, y1, x2, y2 = left.value, bottom.value, right.value, top.value
                 if -INFINITE < x1 <= x2 < INFINITE and -INFINITE < y1 <= y2 < INFINITE:
                     found.append(sides)
@@ -210,23 +232,27 @@ class Layer:
     def ink(self, index: int) -> Sides:
         """Return the rectangle around what is drawn of a character."""
         left, top, right, bottom = self._sides
-        self._get_ink(self._text, index, left, right, bottom, top)
+        to_left, to_top, to_right, to_bottom = self._pointers
+        self._get_ink(self._text, index, to_left, to_right, to_bottom, to_top)
         return left.value, bottom.value, right.value, top.value
 
     def glyphs(self, start: int, end: int, turn: int) -> list[Glyph]:
         """Return characters `start` to `end`, turned by `turn` quarters, as if they ran to the right."""
         from pypdfium2 import raw
 
-        x, y = ctypes.c_double(), ctypes.c_double()
-        loose = raw.FS_RECTF()
+        get_origin = find_function("FPDFText_GetCharOrigin")
+        get_loose_box = find_function("FPDFText_GetLooseCharBox")
+        get_character = find_function("FPDFText_GetUnicode")
+        x, y, loose = ctypes.c_double(), ctypes.c_double(), raw.FS_RECTF()
+        to_x, to_y, to_loose = map(ctypes.byref, (x, y, loose))
         glyphs: list[Glyph] = []
         for index in range(start, end):
-            raw.FPDFText_GetCharOrigin(self._text, index, x, y)
-            raw.FPDFText_GetLooseCharBox(self._text, index, loose)
+            get_origin(self._text, index, to_x, to_y)
+            get_loose_box(self._text, index, to_loose)
             _, foot, _, head = turn_sides(self.ink(index), turn)
             _, low, _, high = turn_sides((loose.left, loose.bottom, loose.right, loose.top), turn)
             _, baseline, _, _ = turn_sides((x.value, y.value, x.value, y.value), turn)
-            character = chr(raw.FPDFText_GetUnicode(self._text, index))
+            character = chr(get_character(self._text, index))
             glyphs.append(Glyph(character, foot, head, baseline, high - low))
         return glyphs
 

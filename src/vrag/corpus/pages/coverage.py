@@ -80,11 +80,11 @@ def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[PictureReg
         ink: The page.
         boxes: Left, top, right, bottom of each word that is seen, in fractions of the page.
     """
-    places = _find_places(ink, boxes)
-    dense = _find_dense_part(_clear(ink.steps, places))
+    between = _find_space_between(ink, boxes)
+    dense = _find_dense_part(ink.steps & between)
     if dense is None:
         return []
-    residue = _clear(_find_contrast(ink), places)
+    residue = _find_contrast(ink) & between
     left, top, right, bottom = dense
     parts: list[Part] = []
     letters = _keep_letters(residue, dense, LETTER_SIDES[0])
@@ -100,7 +100,7 @@ def find_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> list[PictureReg
 
 def has_unexplained(ink: InkMap, boxes: NDArray[np.float64]) -> bool:
     """Return whether strokes as dense as letters lie outside of the boxes of words, like text or not."""
-    return _find_dense_part(_clear(ink.steps, _find_places(ink, boxes))) is not None
+    return _find_dense_part(ink.steps & _find_space_between(ink, boxes)) is not None
 
 
 def is_plain(ink: InkMap, region: PictureRegion) -> bool:
@@ -142,12 +142,12 @@ def _find_places(ink: InkMap, boxes: NDArray[np.float64]) -> list[list[int]]:
     return to_bounds(grown, ink.size).tolist()
 
 
-def _clear(pixels: Pixels, places: list[list[int]]) -> Pixels:
-    """Return a map with 0 in the places of words."""
-    cleared = pixels.copy()
-    for left, top, right, bottom in places:
-        cleared[top:bottom, left:right] = 0
-    return cleared
+def _find_space_between(ink: InkMap, boxes: NDArray[np.float64]) -> Pixels:
+    """Return a map with 0 in the places of words, and 1 between them."""
+    between = np.ones_like(ink.steps)
+    for left, top, right, bottom in _find_places(ink, boxes):
+        between[top:bottom, left:right] = 0
+    return between
 
 
 def _find_contrast(ink: InkMap) -> Pixels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.orientation import PictureReading
 
 
+SPACES = [code for code in range(0x3001) if chr(code).isspace()]
+"""Codes of all characters that are spaces or line breaks."""
 MAX_CELL_WORDS = 4
 """Words of a line of a table's column, on average."""
 MIN_BESIDE = 0.7
@@ -48,22 +49,16 @@ def remove_words(page: PlacedText, is_kept: NDArray[np.bool_]) -> PlacedText:
     """Remove words from the text of a page, and the spaces that are left over."""
     if is_kept.all():
         return page
-    kept = [True] * (len(page.text) + 1)
+    codes = np.frombuffer(page.text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    stays = np.ones(len(codes), np.bool_)
     for index in np.flatnonzero(~is_kept).tolist():
-        word = page.words[index]
-        kept[word.start : word.end] = [False] * (word.end - word.start)
-    last = "\n"
-    for position, letter in enumerate(page.text):
-        if not kept[position]:
-            continue
-        if letter.isspace():
-            # Of the spaces around what was removed, a line break stays rather than a space.
-            kept[position] = not last.isspace()
-            last = letter if kept[position] or letter == "\n" else last
-        else:
-            last = letter
-    places = [0, *accumulate(map(int, kept))]
-    text = "".join(letter for letter, stays in zip(page.text, kept, strict=False) if stays)
+        stays[page.words[index].start : page.words[index].end] = False
+    left = np.flatnonzero(stays)
+    is_space = np.isin(codes[left], SPACES)
+    # Of the spaces around what was removed, the first one stays.
+    stays[left[is_space & np.insert(is_space[:-1], 0, True)]] = False
+    places = [0, *np.cumsum(stays).tolist()]
+    text = codes[stays].tobytes().decode("utf-32-le", "surrogatepass")
     length = len(text.rstrip())
     words = [
         Word(places[word.start], places[word.end], word.box)

@@ -18,6 +18,8 @@ MAX_SHIFT = 0.2
 """Distance of a word from its double, in heights of the word."""
 CELL = 3.0
 """Greatest distance, in points."""
+_Square = tuple[float, float]
+"""Number of a column and of a row, each as wide as `CELL`."""
 _REPEATED = re.compile(r"(.+?)\1+")
 
 
@@ -45,27 +47,27 @@ def _may_have_doubles(words: Sequence[LayerWord]) -> bool:
 
 def _without_doubles(words: Sequence[LayerWord]) -> list[LayerWord]:
     kept: list[LayerWord] = []
-    seen: dict[str, dict[tuple[int, int], Sides]] = {}
+    seen: dict[str, dict[_Square, Sides]] = {}
     for word in words:
-        column, row = int(word.sides[0] // CELL), int(word.sides[1] // CELL)
         places = seen.get(word.text)
         if places is None:
             places = seen[word.text] = {}
-        elif _has_double(places, column, row, word.sides):
+        elif _has_double(places, word.sides):
             continue
-        places[column, row] = word.sides
+        places[word.sides[0] // CELL, word.sides[1] // CELL] = word.sides
         kept.append(word)
     return kept
 
 
-def _has_double(places: Mapping[tuple[int, int], Sides], column: int, row: int, sides: Sides) -> bool:
-    """Return whether a word stands upon one in its square or in one beside it."""
-    for across in (column - 1, column, column + 1):
-        for down in (row - 1, row, row + 1):
-            other = places.get((across, down))
-            if other is not None and _is_double(other, sides):
-                return True
-    return False
+def _has_double(places: Mapping[_Square, Sides], sides: Sides) -> bool:
+    """Return whether a word stands upon one of the same text, by their squares."""
+    left, bottom, _, top = sides
+    # Its double may be a little higher than itself.
+    reach = min(CELL, 2 * MAX_SHIFT * (top - bottom))
+    columns = {(left + shift) // CELL for shift in (-reach, 0, reach)}
+    rows = {(bottom + shift) // CELL for shift in (-reach, 0, reach)}
+    found = (places.get((column, row)) for column in columns for row in rows)
+    return any(other is not None and _is_double(other, sides) for other in found)
 
 
 def _is_double(first: Sides, second: Sides) -> bool:

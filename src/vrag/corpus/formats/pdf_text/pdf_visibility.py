@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.corpus.formats.pdfium_text import address_of
+from vrag.corpus.formats.pdfium_text import address_of, find_function
 from vrag.corpus.pages.trust import reads_as
 
 if TYPE_CHECKING:
@@ -279,7 +279,8 @@ def _scan_objects(page: PdfiumPage) -> tuple[bool, list[Any]]:
 
     pictures, has_text = list[Any](), False
     text_kind, picture_kind = raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_IMAGE
-    count_marks, get_tag = raw.FPDFPageObj_CountMarks, raw.FPDFPageObj_GetMarkedContentID
+    count_marks = find_function("FPDFPageObj_CountMarks")
+    get_tag = find_function("FPDFPageObj_GetMarkedContentID")
     for kind, entry in page.objects:
         if kind == text_kind:
             has_text = True

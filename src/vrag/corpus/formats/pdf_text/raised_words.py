@@ -146,11 +146,11 @@ def may_have_raised(layer: Layer, word: LayerWord, rects: Sequence[Sides]) -> bo
             _DIGIT.search(word.text) is not None
             or (feet[-1] > lift and turn_sides(rects[-1], word.turn)[3] > top - MIN_LIFT * (top - bottom))
         )
-    ends = _MAY_END_RAISED.search(word.text)
+    ends = _MAY_END_RAISED.search(word.text, max(0, len(word.text) - 3))  # two characters, and a sign
     if ends is None:
         return False
-    last = layer.glyphs(word.start + ends.end() - 1, word.start + ends.end(), word.turn)[0]
-    return last.bottom > lift
+    _, foot, _, _ = turn_sides(layer.ink(word.start + ends.end() - 1), word.turn)
+    return foot > lift
 
 
 def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vrag.corpus.formats.pdfium import MAX_OBJECTS
+from vrag.corpus.formats.pdfium_text import find_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,7 @@ def _list_thin_paths(page: PdfiumPage, *, is_level: bool) -> Iterator[tuple[floa
     """Yield left, bottom, right, top, in PDF coordinates, of the thin paths of a page."""
     from pypdfium2 import raw
 
-    get_bounds, path_kind = raw.FPDFPageObj_GetBounds, raw.FPDF_PAGEOBJ_PATH
+    get_bounds, path_kind = find_function("FPDFPageObj_GetBounds"), raw.FPDF_PAGEOBJ_PATH
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     pointers = tuple(map(ctypes.byref, (left, bottom, right, top)))
     is_turned = is_level == (page.frame.turn % 2 == 1)
@@ -162,20 +163,19 @@ class _PathColour:
     """The colours of paths."""
 
     def __init__(self) -> None:
-        from pypdfium2 import raw
-
-        self._get_mode = raw.FPDFPath_GetDrawMode
-        self._filling, self._stroke = ctypes.c_int(), ctypes.c_int()
+        self._get_mode = find_function("FPDFPath_GetDrawMode")
+        filling, stroke = ctypes.c_int(), ctypes.c_int()
+        self._mode = ctypes.byref(filling), ctypes.byref(stroke)
         self._uses = (
-            (self._filling, raw.FPDFPageObj_GetFillColor),
-            (self._stroke, raw.FPDFPageObj_GetStrokeColor),
+            (filling, find_function("FPDFPageObj_GetFillColor")),
+            (stroke, find_function("FPDFPageObj_GetStrokeColor")),
         )
         self._levels = tuple(ctypes.c_uint() for _ in range(4))
         self._pointers = tuple(map(ctypes.byref, self._levels))
 
     def is_seen(self, entry: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
         """Return whether a path is filled or stroked in a colour that is not white."""
-        self._get_mode(entry, self._filling, self._stroke)
+        self._get_mode(entry, *self._mode)
         for use, get_colour in self._uses:
             if use.value and get_colour(entry, *self._pointers):
                 red, green, blue, alpha = (level.value for level in self._levels)

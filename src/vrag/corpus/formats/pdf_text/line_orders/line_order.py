@@ -126,6 +126,9 @@ def _list_lines(words: Sequence[LayerWord], characters: str) -> list[_Line]:
 
 def _to_line(words: list[LayerWord], *, is_fixed: bool) -> _Line:
     sides = [word.upright if word.base is None else word.line for word in words]
+    if len(sides) == 1:
+        [(_, foot, _, head)] = sides
+        return _Line(words, foot, head - foot, is_fixed)
     feet = [side[1] for word, side in zip(words, sides, strict=True) if word.text[0].isalnum()]
     height = max([side[3] - side[1] for side in sides])
     return _Line(words, median(feet or [side[1] for side in sides]), height, is_fixed)
@@ -137,9 +140,11 @@ def _has_right_to_left(words: Sequence[LayerWord]) -> bool:
 
 def _sort_line(line: _Line) -> bool:
     """Put the words of a line into the order of their places, if it steps back. Returns whether it did."""
+    if line.is_fixed or len(line.words) == 1:
+        return False
     step = line.height / 2
     lefts = [word.upright[0] for word in line.words]
-    if line.is_fixed or all(a - b < step for a, b in pairwise(lefts)):
+    if all(a - b < step for a, b in pairwise(lefts)):
         return False
     ordered = sorted(line.words, key=_left)
     if any(b.upright[0] - a.upright[2] > MAX_SPACE * line.height for a, b in pairwise(ordered)):
@@ -182,9 +187,11 @@ def _list_pairs(lines: Sequence[_Line]) -> Iterator[tuple[int, _Line]]:
         rows[row].append(index)
     known: dict[int, _RowEnds] = {}
     for index, line in enumerate(lines):
+        if len(line.words) > MAX_WORDS:
+            continue
         around = [row for row in range(numbers[index] - 1, numbers[index] + 2) if row in rows]
         # The lines of a row are in the order of the layer.
-        if len(line.words) > MAX_WORDS or all(rows[row][0] >= index for row in around):
+        if all(rows[row][0] >= index for row in around):
             continue
         for row in around:
             if row not in known:
