@@ -153,6 +153,17 @@ def test_a_long_text_is_not_cut_by_its_neighbour_and_a_title_runs_over_empty_cel
     assert item.text.splitlines()[0].strip() == title
 
 
+def test_a_turned_name_in_a_column_of_long_texts_is_one_line(tmp_path: Path) -> None:
+    turned = MONEY.replace('<xf numFmtId="164"', '<xf applyAlignment="1" numFmtId="0"').replace(
+        'applyNumberFormat="1"/>', '><alignment textRotation="90"/></xf>'
+    )
+    remark = "Stone was late, since " + "the quarry was closed " * 9
+    rows = row_of(1, "Remark", "Fee") + row_of(2, remark, 20) + row_of(3, "Received", 30)
+    sheet = f"<sheetData>{rows}</sheetData>".replace('r="A3" t', 'r="A3" s="1" t')
+    (item,) = items_of(tmp_path / "a.xlsx", xlsx(sheet, styles=turned))
+    assert "Received" in item.text.split()
+
+
 def test_a_title_in_cells_merged_beyond_the_last_column_is_seen_whole(tmp_path: Path) -> None:
     title = "Berths taken since 1967"
     rows = row_of(1, title) + row_of(2, "Name", "2025") + row_of(3, "Roads", 14)

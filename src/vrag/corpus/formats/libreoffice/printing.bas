@@ -11,6 +11,7 @@ Const MAX_ROWS = 4000            ' beyond which the heights of rows are as they 
 Const MAX_OVERFLOWING = 2000     ' cells whose text runs over their neighbours
 Const MAX_MERGED_COLUMNS = 30     ' beyond the last contents, for the text of merged cells
 Const ROWS_OF_A_PAGE = 30
+Const TURNED_ROWS = 60           ' beyond which turned texts are not looked for
 Const CONTENTS = 23              ' numbers, dates, text and formulas, of com.sun.star.sheet.CellFlags
 
 Sub PrintDocument(documentName)
@@ -266,7 +267,7 @@ Sub WidenColumns(area, values)
       If column.Width < before Then column.Width = before
       If column.Width > before And column.Width > MAX_COLUMN_WIDTH Then
         If before > MAX_COLUMN_WIDTH Then column.Width = before Else column.Width = MAX_COLUMN_WIDTH
-        area.getCellRangeByPosition(n, 0, n, area.Rows.Count - 1).IsTextWrapped = True
+        WrapColumn area.getCellRangeByPosition(n, 0, n, area.Rows.Count - 1)
       End If
     End If
   Next n
@@ -274,6 +275,26 @@ Sub WidenColumns(area, values)
     LetOverflow area, values, overflowing(n)
   Next n
 End Sub
+
+Sub WrapColumn(cells)
+  ' All texts but turned ones near the top, such as the names of columns: these would be wrapped at the height of their row.
+  Dim turned(TURNED_ROWS)
+  Dim n, last
+  last = cells.Rows.Count - 1
+  If last > TURNED_ROWS Then last = TURNED_ROWS
+  For n = 0 To last
+    turned(n) = IsTurned(cells.getCellByPosition(0, n))
+  Next n
+  cells.IsTextWrapped = True
+  For n = 0 To last
+    If turned(n) Then cells.getCellByPosition(0, n).IsTextWrapped = False
+  Next n
+End Sub
+
+Function IsTurned(cell) As Boolean
+  ' A text that runs up or down, in one line.
+  IsTurned = (cell.RotateAngle <> 0 And Not cell.IsTextWrapped And InStr(cell.String, Chr(10)) = 0)
+End Function
 
 Sub LetOverflow(area, values, cell)
   ' Text that has room runs over its neighbours again; other text stays wrapped, in a wider column.
