@@ -74,7 +74,7 @@ class PdfFile(OpenFile):
             if has_doubtful_text(page, layer):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
-                layer = _read_words(page) if facts.hidden_text else layer
+                layer = _read_words(page)
             pixels = page.render_pixels(_scale(page.size, options))
             struck = find_struck(page, layer)
             reading = read_page(
