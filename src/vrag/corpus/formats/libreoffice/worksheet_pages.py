@@ -228,7 +228,7 @@ def order_rows(item: Item, count: int) -> Item:
         item: The page, with the addresses of its cells.
         count: Number of cells that are seen on it. Where some have no address, the page stays as it is.
     """
-    cells = sorted(item.facts.cells, key=_place_in_sheet)
+    cells = sorted(item.facts.cells, key=_row_and_column)
     if len(cells) != count or all(a.end <= b.start for a, b in pairwise(cells)):
         return item
     by_place = sorted(cells, key=lambda cell: cell.start)
@@ -236,13 +236,13 @@ def order_rows(item: Item, count: int) -> Item:
         return item
     rows = [
         [(cell.start, cell.end) for cell in row]
-        for _, row in groupby(cells, key=lambda cell: _place_in_sheet(cell)[0])
+        for _, row in groupby(cells, key=lambda cell: _row_and_column(cell)[0])
     ]
     first, *others = _text_between(item.text, by_place)
     return _rearrange(item, [line for line in (first, *rows, *others) if line])
 
 
-def _place_in_sheet(cell: AddressedCell) -> tuple[int, int, str]:
+def _row_and_column(cell: AddressedCell) -> tuple[int, int, str]:
     """Return the number of the row of a cell, and its column as one that sorts."""
     row = cell.address.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     column = cell.address.removesuffix(row)

@@ -27,8 +27,9 @@ REGULAR = 1.7
 OTHER_SPACING = 1.5
 """Space between letters by that of the letters before them, from which they are set apart in another way."""
 MAX_TURNED_SPACE = 0.28
-"""Usual space between letters of turned text, in heights, up to which they are not set apart: PDFium has each of
-them as a line where they are drawn one by one."""
+"""Usual space between letters of turned text, in heights, up to which they are not set apart.
+
+PDFium has each of them as a line where they are drawn one by one."""
 MIN_SPACES = 3
 """Spaces in a row that show how letters are set apart."""
 MAX_CUT_RUN = 400
