@@ -158,3 +158,35 @@ def remapped_pdf(content: str, mapping: Mapping[str, str], entries: str = "/Medi
             f"<< /Length {len(table)} >>\nstream\n{table}\nendstream",
         ]
     )
+
+
+def pdf_without_font(content: str, encoding: str, ordering: str = "Japan1") -> bytes:
+    """A PDF file of one page with text in /F2, a font of which the file has the name alone.
+
+    Args:
+        content: What is drawn.
+        encoding: Name of the table of its characters; by "Identity-H" they are the glyphs of the font.
+        ordering: The collection of characters that the table leads to.
+    """
+    fonts = "/Resources << /Font << /F1 3 0 R /F2 6 0 R >> >>"
+    return assemble(
+        [
+            "<< /Type /Catalog /Pages 2 0 R >>",
+            "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R {fonts} >>",
+            f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+            (
+                f"<< /Type /Font /Subtype /Type0 /BaseFont /Absent /Encoding /{encoding} "
+                "/DescendantFonts [7 0 R] >>"
+            ),
+            (
+                "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /Absent /FontDescriptor 8 0 R /DW 1000 "
+                f"/CIDSystemInfo << /Registry (Adobe) /Ordering ({ordering}) /Supplement 0 >> >>"
+            ),
+            (
+                "<< /Type /FontDescriptor /FontName /Absent /Flags 4 /FontBBox [0 -200 1000 900] "
+                "/ItalicAngle 0 /Ascent 880 /Descent -120 /CapHeight 700 /StemV 80 >>"
+            ),
+        ]
+    )

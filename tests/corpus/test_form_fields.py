@@ -265,3 +265,31 @@ def test_labels_that_touch_the_fields_below_them_are_none(tmp_path: Path, pitch:
     for heading in ("", text_at(60, 718, "Claim for benefits", 11)):
         found = read(tmp_path, heading + content, *fields)
         assert all(pair in BELOW or not pair[0] for pair in found)
+
+
+def touching_rows(gap: float, low: float) -> tuple[str, list[str]]:
+    """Labels above four fields in rows with a gap of so many points, a footer below them, and the fields."""
+    tops = [716 - (28 + gap) * row for row in range(4)]
+    names = [("Vessel", "Merlin"), ("Owner", "A. Berg"), ("Port of registry", "Bergen"), ("Engine", "Volvo")]
+    content = "".join(text_at(62, top + 2, name, 9) for top, (name, _) in zip(tops, names, strict=True))
+    content += text_at(60, tops[-1] - 16 - low, "Please sign overleaf", 9)
+    return content, [
+        text_field(f"/V ({value})", f"60 {top - 16} 260 {top}", f"f{top}")
+        for top, (_, value) in zip(tops, names, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("gap", [0, 1, 2, 4])
+@pytest.mark.parametrize("low", [8, 13, 16])
+def test_labels_above_fields_whose_rows_touch_stay_theirs_over_a_footer(
+    tmp_path: Path, gap: float, low: float
+) -> None:
+    content, fields = touching_rows(gap, low)
+    found = read(tmp_path, content, *fields)
+    names = ["Vessel", "Owner", "Port of registry", "Engine"]
+    assert [name for name, _ in found] == names
+
+
+def test_a_footer_where_a_label_would_be_leaves_touching_rows_without_labels(tmp_path: Path) -> None:
+    content, fields = touching_rows(0, 10)
+    assert [name for name, _ in read(tmp_path, content, *fields)] == [""] * 4

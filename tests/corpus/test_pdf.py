@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
+from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, pdf_without_font, text_at
 from vrag.corpus.converter import ConversionContext, CorpusOptions
 from vrag.corpus.discover import read_source
 from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.pdf_text.pdf_facts import UNKNOWN_LETTERS
 from vrag.errors import CorpusError, EncryptedFileError
+from vrag.geometry import Box
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -105,6 +107,35 @@ def test_lines_are_separated_and_words_match_the_text(tmp_path: Path) -> None:
     (item,) = items_of(tmp_path, pdf_bytes(PdfPage(text_at(72, 700, "one two") + text_at(72, 600, "three"))))
     assert item.text == "one two\nthree"
     assert item.text_source is TextSource.LAYER
+
+
+@pytest.mark.parametrize("size", [6, 9, 24])
+@pytest.mark.parametrize("matrix", ["1 0 0 1 72 600", "-1 0 0 -1 400 600"])
+def test_letters_without_a_glyph_are_words_with_the_height_of_their_line(
+    tmp_path: Path, size: int, matrix: str
+) -> None:
+    shown = "港湾使用料".encode("utf-16-be").hex()
+    content = f"BT /F2 {size} Tf {matrix} Tm <{shown}> Tj ET"
+    (item,) = items_of(tmp_path, pdf_without_font(content, "UniJIS-UTF16-H"))
+    assert (item.text, item.facts.unread) == ("港湾使用料", ())
+    left, top, right, bottom = Box.around([word.box for word in item.words]).as_tuple()
+    assert (bottom - top) * 792 == pytest.approx(size, rel=0.1)
+    assert (right - left) * 612 == pytest.approx(5 * size, rel=0.1)
+
+
+@pytest.mark.parametrize("glyphs", ["025b025c0266", "026d030502690003003a026e02590026"])
+def test_letters_that_nobody_knows_are_told_and_no_text(tmp_path: Path, glyphs: str) -> None:
+    content = text_at(72, 700, LONG) + f"BT /F2 9 Tf 72 600 Td <{glyphs}> Tj 0 -20 Td <0026003f> Tj ET"
+    (item,) = items_of(tmp_path, pdf_without_font(content, "Identity-H", "Identity"))
+    assert item.text == LONG
+    assert item.facts.unread[0] == UNKNOWN_LETTERS
+
+
+def test_thin_words_keep_their_boxes(tmp_path: Path) -> None:
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(text_at(72, 700, "a l \\227 \\227\\227 ___ | ."))))
+    assert item.text == "a l — —— ___ | ."
+    heights = {item.text[word.start : word.end]: word.box.y2 - word.box.y1 for word in item.words}
+    assert all(heights[dash] * 792 < 4 for dash in ("—", "——", "___"))
 
 
 def test_a_huge_page_is_drawn_smaller(tmp_path: Path) -> None:

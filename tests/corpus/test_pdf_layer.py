@@ -158,6 +158,14 @@ class TestRaisedMarks:
         content = line("The balance") + line("^4", y=700).replace("72 700", "134 700")
         assert read(content).text == "The balance ⁴"
 
+    def test_a_mark_is_found_beside_a_comma_alone(self) -> None:
+        def shown(x: float, y: float, size: float, text: str) -> str:
+            return f"BT /F1 1 Tf {size} 0 0 {size} {x} {y} Tm ({text}) Tj ET "
+
+        for lift, text in ((3.6, "Zhang ², Melissa"), (0, "Zhang 2, Melissa")):
+            mark = shown(103.5, 700 + lift, 7, "2") + shown(108, 700, 10, ", Melissa")
+            assert read(shown(72, 700, 10, "Zhang") + mark).text == text
+
     def test_numbers_of_other_sizes_on_one_baseline_are_no_marks(self) -> None:
         content = text_at(72, 700, "Total", 14) + text_at(110, 700, "3", 8) + text_at(72, 600, "H", 30)
         assert read(content).text == "Total 3\nH"

@@ -72,7 +72,7 @@ def searching(searcher: MemorySearcher) -> Generator[str]:
 
 @pytest.fixture(autouse=True)
 def main_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts back ``__main__``, which Streamlit replaces by the app: a process spawned later would run the app."""
+    """Puts back ``__main__``, which Streamlit replaces by the app: processes spawned later would run it."""
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 

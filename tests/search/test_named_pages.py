@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
+from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
 from vrag.index.schema import file_rows, item_rows
+from vrag.item_facts import decode_facts
+from vrag.search import named_pages
 from vrag.search.engine import Engine
 from vrag.search.multi import NUMBER_STRIDE, MultiSearcher
+from vrag.search.named_pages import MAX_READ_PAGES
 from vrag.types import Document, DocumentStatus, Item, ItemFacts, ItemKind, Query, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from vrag.types import Hit
 
 BOOK, OTHER = "b" * 64, "c" * 64
 LABELS = ("i", "ii", "1", "2", "3")
@@ -185,3 +192,80 @@ def test_a_number_alone_is_looked_up_in_all_collections(tmp_path: Path) -> None:
     assert [(hit.document_name, hit.ordinal, hit.row // NUMBER_STRIDE) for hit in hits] == [("b.pdf", 2, 1)]
     (hits,) = searcher.search([Query("page ii", corpora=frozenset({"a"}))], 10)
     assert hits == []
+
+
+def add_many(collection: Collection, documents: int, pages: int, label: str = "") -> None:
+    """Adds documents of pages; `label` is that of a page, with its number."""
+    items = [
+        Item(
+            id=item_id(document, ordinal),
+            document=document,
+            document_name=f"file{number:03}.pdf",
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text="harbour boats",
+            facts=ItemFacts(label=label and f"{label}{ordinal}"),
+        )
+        for number in range(documents)
+        for document in (hashlib.sha256(bytes([number])).hexdigest(),)
+        for ordinal in range(1, pages + 1)
+    ]
+    collection.item_table.append(item_rows(items, None, None))
+    files = {item.document: item.document_name for item in items}
+    rows = [
+        Document(path=f"/{name}", id=id, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY)
+        for id, name in files.items()
+    ]
+    collection.file_table.upsert(file_rows([(row, pages) for row in rows]), "key")
+
+
+def test_hits_are_made_of_the_pages_that_are_returned_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.create(tmp_path / "collection")
+    add_many(collection, 200, 2)
+    engine = Engine(collection, None)
+    assert len(found(engine, "page 2", 7)) == 7
+    made: list[int] = []
+    hits = Catalog.hits
+
+    def count(catalog: Catalog, pages: list[tuple[str, float]]) -> list[Hit]:
+        made.append(len(pages))
+        return hits(catalog, pages)
+
+    monkeypatch.setattr(Catalog, "hits", count)
+    pages = found(engine, "page 2", 7)
+    assert [name for name, _ in pages] == [f"file{number:03}.pdf" for number in range(7)]
+    assert {ordinal for _, ordinal in pages} == {2}
+    assert sum(made) <= 2 * 7
+
+
+@pytest.mark.parametrize("pages", [MAX_READ_PAGES, MAX_READ_PAGES + 200])
+def test_of_a_long_document_few_printed_numbers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    collection = Collection.create(tmp_path / "collection")
+    add_many(collection, 1, pages, "A-")
+    engine = Engine(collection, None)
+    read: list[str] = []
+
+    def decode(facts: str) -> ItemFacts:
+        read.append(facts)
+        return decode_facts(facts)
+
+    monkeypatch.setattr(named_pages, "decode_facts", decode)
+    assert found(engine, "What does page A-150 say?")[0] == ("file000.pdf", 150)
+    assert found(engine, "What does page 60 say?")[0] == ("file000.pdf", 60)
+    assert len(read) <= 2 * MAX_READ_PAGES
+
+
+def test_a_document_of_two_collections_is_that_of_the_first(tmp_path: Path) -> None:
+    collections = [Collection.create(tmp_path / name) for name in ("one", "two")]
+    for collection in collections:
+        add_many(collection, 3, 2)
+    add(collections[1], OTHER, "plain.pdf", ("",) * 5)
+    searcher = MultiSearcher({str(at): Engine(each, None) for at, each in enumerate(collections)})
+    (hits,) = searcher.search([Query("page 2")], 10)
+    pages = {(hit.document_name, hit.row >= NUMBER_STRIDE) for hit in hits if hit.ordinal == 2}
+    assert pages == {*((f"file{number:03}.pdf", False) for number in range(3)), ("plain.pdf", True)}
+    assert len({hit.item for hit in hits}) == len(hits)

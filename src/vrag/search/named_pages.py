@@ -9,6 +9,8 @@ up in all documents: the pages of the only one that has it come first, those of 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from heapq import nsmallest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +23,7 @@ from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +37,10 @@ COMMON_NAMES = frozenset(token.term for token in tokens("page document print fil
 """Words that name no document: questions for a page have them."""
 MIN_NAME_CHARS = 3
 """Letters of a word by which a file is named: "2.pdf" is not named by "page 2"."""
+MAX_READ_PAGES = 200
+"""Pages of a document of which all printed numbers are read; of longer ones those that are wanted."""
+MAX_NAMES = 20_000
+"""Names of files whose terms are remembered."""
 
 
 class PageSource(NamedTuple):
@@ -49,6 +55,13 @@ class PageSource(NamedTuple):
     def list_pages(self, query: Query) -> NDArray[np.bool_]:
         """Return which items are pages that a query may find, (items,)."""
         return self.catalog.mask(query) & self.catalog.kinds.among({ItemKind.PAGE.value})
+
+
+class _FoundPages(NamedTuple):
+    """Pages of a collection that a query names, by their rows in its catalog."""
+
+    source: PageSource
+    rows: NDArray[np.int64]
 
 
 def put_named_pages_first(
@@ -70,12 +83,14 @@ def put_named_pages_first(
     last: list[Hit] = []
     if not first:
         pages = _find_labelled(query, sources, numbers) or _find_counted(query, sources, numbers)
-        is_only = len({page.document for page in pages}) == 1
-        first, last = (pages[:MAX_FIRST], []) if is_only else ([], _order_by_document(pages, hits))
+        if _are_of_one_document(pages):
+            first = _list_hits(pages[0].source, pages[0].rows[:MAX_FIRST])
+        else:
+            last = _list_best(pages, hits, top_k)
     best, least = (hits[0].score, hits[-1].score) if hits else (0.0, 0.0)
     ordered = [replace(hit, score=best) for hit in first]
     seen = {hit.item for hit in ordered}
-    for hit in (*hits, *(replace(hit, score=least) for hit in last[:top_k])):
+    for hit in (*hits, *(replace(hit, score=least) for hit in last)):
         if hit.item not in seen:
             seen.add(hit.item)
             ordered.append(hit)
@@ -107,6 +122,7 @@ def _list_documents(source: PageSource, query: Query) -> Iterator[tuple[str, str
         yield catalog.documents[row], catalog.document_names[row]
 
 
+@lru_cache(MAX_NAMES)
 def _name_terms(name: str) -> frozenset[str]:
     """Return the terms of the name of a file without its ending; none if no word tells it from a number.
 
@@ -127,60 +143,115 @@ def _find_pages(
     for source in sources:
         catalog = source.catalog
         rows = np.flatnonzero(source.list_pages(query) & catalog.documents.among({document}))
-        ordered = sorted(rows.tolist(), key=lambda row: int(catalog.ordinals[row]))
-        ids = {catalog.ids[row]: str(catalog.ordinals[row]) for row in ordered}
-        if ids:
-            found = source.collection.item_table.find("id", list(ids), ["id", "facts"])
-            labels = _read_labels(found.to_pylist())
-            printed = [id for id in ids if labels.get(id, "") in numbers]
-            counted = [id for id, ordinal in ids.items() if ordinal in numbers]
-            return _list_hits(source, list(dict.fromkeys((*printed, *counted))))
+        if len(rows):
+            rows = rows[np.argsort(catalog.ordinals[rows], kind="stable")]
+            printed = _find_printed(source, numbers, rows, document)
+            counted = rows[np.isin(catalog.ordinals[rows], _to_positions(numbers))]
+            return _list_hits(source, list(dict.fromkeys((*printed, *counted.tolist()))))
     return []
 
 
-def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[Hit]:
+def _find_printed(
+    source: PageSource, numbers: frozenset[str], rows: NDArray[np.int64], document: str
+) -> list[int]:
+    """Return those of the pages of a document that have one of the numbers printed on them."""
+    order: list[int] = rows.tolist()
+    table, columns = source.collection.item_table, ["id", "facts"]
+    if len(rows) <= MAX_READ_PAGES:
+        facts = table.find("id", [source.catalog.ids[row] for row in order], columns)
+    else:
+        where = f"document = {literal(document)} AND ({_match_labels(numbers)})"
+        facts = table.read(columns, where, checked=False).data
+    labels = _read_labels(facts.to_pylist())
+    found = {source.catalog.row(id) for id, label in labels.items() if label in numbers}
+    return [row for row in order if row in found]
+
+
+def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[_FoundPages]:
     """Return the pages of all documents that have one of the numbers printed on them."""
+    where = _match_labels(numbers)
+    found: list[_FoundPages] = []
+    for source in sources:
+        facts = source.collection.item_table.read(["id", "facts"], where, checked=False).data.to_pylist()
+        labels = _read_labels(facts)
+        ids = sorted(id for id, label in labels.items() if label in numbers)
+        rows = [row for row in map(source.catalog.row, ids) if row is not None]
+        wanted = np.array(rows, np.int64)
+        found.append(_FoundPages(source, wanted[source.list_pages(query)[wanted]]))
+    return _leave_out_doubles(found)
+
+
+def _match_labels(numbers: frozenset[str]) -> str:
+    """Return the SQL condition of pages that may have one of the numbers printed on them."""
     patterns = [literal(f'%"label":"{number}"%') for number in sorted(numbers)]
-    where = " OR ".join(f"lower(facts) LIKE {pattern}" for pattern in patterns)
-    pages: dict[str, Hit] = {}
-    for source in sources:
-        rows = source.collection.item_table.read(["id", "facts"], where, checked=False).data.to_pylist()
-        labels = _read_labels(rows)
-        is_page = source.list_pages(query)
-        ids = [id for id, label in labels.items() if label in numbers and _holds(source, is_page, id)]
-        pages = {hit.item: hit for hit in _list_hits(source, sorted(ids))} | pages
-    return list(pages.values())
+    return " OR ".join(f"lower(facts) LIKE {pattern}" for pattern in patterns)
 
 
-def _find_counted(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[Hit]:
+def _find_counted(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[_FoundPages]:
     """Return the pages of all documents whose positions are named."""
-    positions = [int(number) for number in numbers if number.isdecimal()]
-    pages: dict[str, Hit] = {}
-    for source in sources:
-        rows = np.flatnonzero(source.list_pages(query) & np.isin(source.catalog.ordinals, positions))
-        pages = {
-            hit.item: hit for hit in _list_hits(source, [source.catalog.ids[row] for row in rows])
-        } | pages
-    return list(pages.values())
+    positions = _to_positions(numbers)
+    return _leave_out_doubles(
+        [
+            _FoundPages(
+                source, np.flatnonzero(source.list_pages(query) & np.isin(source.catalog.ordinals, positions))
+            )
+            for source in sources
+        ]
+    )
 
 
-def _holds(source: PageSource, mask: NDArray[np.bool_], id: str) -> bool:
-    row = source.catalog.row(id)
-    return row is not None and bool(mask[row])
+def _to_positions(numbers: frozenset[str]) -> list[int]:
+    return [int(number) for number in numbers if number.isdecimal()]
 
 
-def _list_hits(source: PageSource, ids: Sequence[str]) -> list[Hit]:
-    hits = source.catalog.hits([(id, 0.0) for id in ids])
+def _leave_out_doubles(found: Sequence[_FoundPages]) -> list[_FoundPages]:
+    """Return found pages without those of documents that an earlier collection has, and empty ones."""
+    kept: list[_FoundPages] = []
+    known: set[str] = set()
+    for source, rows in found:
+        new = rows[~source.catalog.documents.among(known)[rows]]
+        if len(new):
+            kept.append(_FoundPages(source, new))
+            known |= _list_found_documents(kept[-1])
+    return kept
+
+
+def _are_of_one_document(found: Sequence[_FoundPages]) -> bool:
+    return len(found) == 1 and len(_list_found_documents(found[0])) == 1
+
+
+def _list_found_documents(found: _FoundPages) -> set[str]:
+    documents = found.source.catalog.documents
+    return {documents.values[code] for code in np.unique(documents.codes[found.rows]).tolist()}
+
+
+def _list_hits(source: PageSource, rows: Iterable[int]) -> list[Hit]:
+    hits = source.catalog.hits([(source.catalog.ids[row], 0.0) for row in rows])
     return [replace(hit, row=source.first_row + hit.row) for hit in hits]
 
 
-def _order_by_document(pages: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
-    """Return pages of several documents: those first whose documents have the better hits, then by name."""
+def _list_best(found: Sequence[_FoundPages], hits: Sequence[Hit], count: int) -> list[Hit]:
+    """Return so many pages of several documents: by the hits of their documents, then by name.
+
+    Hits are made of these alone: in a large collection most documents may have the page.
+    """
     ranks: dict[str, int] = {}
     for hit in hits:
         ranks.setdefault(hit.document, hit.rank)
     worst = len(hits) + 1
-    return sorted(pages, key=lambda page: (ranks.get(page.document, worst), page.document_name, page.ordinal))
+    keys = (
+        (
+            ranks.get(catalog.documents[row], worst),
+            catalog.document_names[row],
+            int(catalog.ordinals[row]),
+            at,
+            row,
+        )
+        for at, (source, rows) in enumerate(found)
+        for catalog in (source.catalog,)
+        for row in rows.tolist()
+    )
+    return [hit for *_, at, row in nsmallest(count, keys) for hit in _list_hits(found[at].source, [row])]
 
 
 def _read_labels(rows: Sequence[dict[str, str]]) -> dict[str, str]:

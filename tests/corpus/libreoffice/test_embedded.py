@@ -8,6 +8,7 @@ from corpus.office_files import archive, docx
 from vrag.corpus.formats.libreoffice.embedded import (
     MAX_BYTES,
     RELATIONS,
+    UNREAD_DIAGRAM,
     UNREAD_LIST,
     EmbeddedTexts,
     read_embedded,
@@ -43,6 +44,23 @@ def test_a_list_with_a_document_type_is_told_and_not_read() -> None:
 def test_files_without_embedded_documents_have_none() -> None:
     for data in (docx("<w:p/>"), archive({"a": "b"}), b"\xd0\xcf\x11\xe0", b""):
         assert read_embedded(io.BytesIO(data)) == ((), ())
+
+
+def workbook_with_diagram(diagram: str, state: str = "visible") -> io.BytesIO:
+    names = {"xl/workbook.xml": f'<workbook><sheets><sheet state="{state}"/></sheets></workbook>'}
+    return io.BytesIO(archive({**names, "xl/diagrams/data1.xml": diagram}))
+
+
+def test_diagrams_of_a_workbook_are_passages_and_those_that_may_be_hidden_are_told() -> None:
+    spaces = 'xmlns:d="urn:d" xmlns:a="urn:a"'
+    first, second = "<a:r><a:t>Moor</a:t></a:r><a:r><a:t> the boat</a:t></a:r>", "<a:r><a:t>Pay</a:t></a:r>"
+    steps = f"<a:p>{first}</a:p><a:p/><a:p>{second}</a:p>"
+    diagram = f"<d:dataModel {spaces}><d:pt><d:t>{steps}</d:t></d:pt></d:dataModel>"
+    (section,) = read_embedded(workbook_with_diagram(diagram)).sections
+    assert (section.headings, section.text) == (("Diagram",), "Moor the boat\nPay")
+    declared = f'<!DOCTYPE a [<!ENTITY e SYSTEM "file:///etc/passwd">]>{diagram}'
+    for file in (workbook_with_diagram(diagram, "hidden"), workbook_with_diagram(declared)):
+        assert read_embedded(file) == EmbeddedTexts((), (UNREAD_DIAGRAM,))
 
 
 RELATIONS_OF = (

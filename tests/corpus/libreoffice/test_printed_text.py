@@ -164,6 +164,14 @@ def test_a_box_that_is_cut_off_is_a_passage_with_all_of_its_text() -> None:
     assert (section.headings, section.text) == (("Text box",), text)
 
 
+def test_lines_below_the_end_of_a_box_are_cut_off_though_the_file_has_them() -> None:
+    text = "Ask the harbour office.\nFees are 12 euro."
+    lines = text_at(72, 700, "Ask the harbour office.") + text_at(72, 670, "Fees are 12 euro.")
+    for top, sections in ((690, 1), (660, 0)):
+        file = pdf_bytes(PdfPage(f"q 60 {top} 400 {740 - top} re W n {lines} Q"))
+        assert len(find_cut_boxes([text], read_printed_letters(io.BytesIO(file)))) == sections
+
+
 def test_a_document_of_too_many_pages_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printed_text, "MAX_PAGES", 0)
     assert find_cut_boxes(["Gone"], printed("Ask")) == ()

@@ -318,3 +318,53 @@ def test_columns_of_running_text_in_a_picture_stay_apart(monkeypatch: pytest.Mon
     more = ("Drawn in the office of the harbour", 50, 800)
     reading = Page([*TYPED, AFTER, more], [*left, *right]).read(monkeypatch)
     assert reading.text.split("\n")[2:-2] == [text for text, *_ in [*left, *right]]
+
+
+STRUCK = [("The monthly fee is 4750 and 5200 from May", 100, 300), ("The term is six months", 100, 400)]
+
+
+def place_of(page: Page, word: str) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of a word that OCR reads, in fractions of the page."""
+    line = next(line for line in page.lines if word in line.text)
+    first = len(line.text[: line.text.index(word)].replace(" ", ""))
+    boxes = line.glyphs[first : first + len(word.replace(" ", ""))]
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts) / WIDTH, min(tops) / HEIGHT, max(rights) / WIDTH, max(bottoms) / HEIGHT
+
+
+def rule_through(page: Page, words: str, height: float = 0.5, beyond: float = 0.0, rise: float = 0.0) -> None:
+    """Draw a rule at a part of the height of some words, and so far beyond them."""
+    left, top, right, bottom = place_of(page, words)
+    y = top + height * (bottom - top)
+    page.draw_line((left - beyond, y - rise / 2), (right + beyond, y + rise / 2))
+
+
+@pytest.mark.parametrize("words", ["4750", "six months", "monthly fee is 4750 and"])
+@pytest.mark.parametrize("rise", [0.0, 0.001])
+def test_words_of_a_picture_that_a_rule_strikes_out_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, words: str, rise: float
+) -> None:
+    page = Page([], STRUCK)
+    rule_through(page, words, rise=rise)
+    for mode in ("auto", "always"):
+        reading = page.read(monkeypatch, mode)
+        assert reading.facts.hidden_text == words
+        assert words not in reading.text
+        assert set(reading.text.split()) | set(words.split()) == set(
+            " ".join(line[0] for line in STRUCK).split()
+        )
+
+
+@pytest.mark.parametrize(("height", "beyond"), [(1.15, 0.0), (0.98, 0.0), (0.5, 0.2), (-0.1, 0.0)])
+def test_underlines_and_lines_of_tables_strike_no_words_of_a_picture(
+    monkeypatch: pytest.MonkeyPatch, height: float, beyond: float
+) -> None:
+    page = Page([], STRUCK)
+    rule_through(page, "six months", height, beyond)
+    reading = page.read(monkeypatch)
+    assert (reading.facts.hidden_text, "six months" in reading.text) == ("", True)
+
+
+def test_dashes_of_a_picture_are_not_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page([], [("Length ——— width", 100, 300), ("The term is six months", 100, 400)])
+    assert page.read(monkeypatch).facts.hidden_text == ""

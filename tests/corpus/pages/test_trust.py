@@ -196,6 +196,49 @@ def test_a_font_of_which_the_figures_alone_are_wrong_is_not_used(tmp_path: Path,
     assert item.text_source is TextSource.OCR
 
 
+ROTATED = {str(figure): str((figure + 3) % 10) for figure in range(10)}
+SWAPPED = {"3": "8", "8": "3", "1": "7", "7": "1"}
+COLUMN = [("Berth fee", "1,480"), ("Crane", "93"), ("Storage in winter", "7,200"), ("Slipway", "188")]
+
+
+@pytest.mark.parametrize("mapping", [ROTATED, SWAPPED, {"6": "9", "9": "6", "8": "0", "0": "8"}])
+@pytest.mark.parametrize("font", ["Helvetica", "Times-Roman", "Courier-Bold"])
+def test_figures_of_a_font_that_are_stored_as_other_figures_are_those_that_it_draws(
+    tmp_path: Path, mapping: dict[str, str], font: str
+) -> None:
+    runs = [(f"The fee for {name} is EUR", fee) for name, fee in COLUMN]
+    data = two_fonts(*runs, mapping=mapping).replace(b"/BaseFont /Helvetica", f"/BaseFont /{font}".encode())
+    (item,) = items_of(tmp_path, data, CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in runs]
+    assert item.text_source is TextSource.LAYER
+
+
+def test_figures_that_are_right_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Pixels) -> tuple[str, float]:
+        raise AssertionError("a strip of a right page was read")
+
+    monkeypatch.setattr(trust, "read_strip", fail)
+    (item,) = items_of(tmp_path, two_fonts(*COLUMN, mapping={}), CorpusOptions())
+    assert item.text.split("\n") == [" ".join(run) for run in COLUMN]
+
+
+@pytest.mark.parametrize(("reads", "is_kept"), [("612,000", True), ("", False)])
+def test_figures_of_a_strange_shape_stay_if_ocr_reads_them_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str, *, is_kept: bool
+) -> None:
+    """Where it reads nothing, the page is read as a whole."""
+
+    def read_strip(_: Pixels) -> tuple[str, float]:
+        return reads, 0.99 if reads else 0.0
+
+    monkeypatch.setattr(trust, "read_strip", read_strip)
+    stored = "612,000".translate(str.maketrans({value: key for key, value in ROTATED.items()}))
+    data = two_fonts(("The price of the old warehouse is", stored), mapping=ROTATED)
+    (item,) = items_of(tmp_path, data, CorpusOptions())
+    assert item.text_source is (TextSource.LAYER if is_kept else TextSource.OCR)
+    assert item.text.endswith("612,000" if is_kept else stored)
+
+
 def test_a_font_of_abbreviations_stays_as_it_is(tmp_path: Path) -> None:
     runs = [("The hull is tested by", "DNV RINV"), ("The engine was made by", "MTU GMBH KHD")]
     (item,) = items_of(tmp_path, two_fonts(*runs, mapping={}), CorpusOptions())

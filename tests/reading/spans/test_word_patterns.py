@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading.spans.reader import span_candidates
-from vrag.reading.spans.word_classes import no_classes
 from vrag.reading.spans.word_patterns import CODES, PATTERNS
+from vrag.reading.spans.word_weights import no_classes
 from vrag.reading.training.word_clusters import group_words
 
 TEXT = "The ferry Fulmar was launched in 1962 by Ada Holm. It carries ninety cars to Saltby."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,9 @@ from vrag.geometry import Box, Size
 from vrag.reading.tables.finder import find_tables
 from vrag.reading.tables.table import DocumentTable
 from vrag.types import Item, ItemKind, TextSource, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROWS = [
     ("Region", "2022", "2023"),
@@ -197,3 +202,56 @@ def test_a_huge_table_is_found() -> None:
     ]
 
     assert all(table.width <= 4 for table in find_tables(make_item(boxes), None))
+
+
+PIERS = [
+    ("Boat", "Length", "Price"),
+    ("Merlin", "9 m", "31"),
+    ("Gannet", "7 m", "27"),
+    ("Petrel", "8 m", "29"),
+]
+
+
+def write_broken_line(page: DrawnPage, y: float, parts: Sequence[str]) -> None:
+    """Write a line of running text with gaps near the columns of `PIERS`, as raised marks leave them."""
+    for x, part in zip((100, 400, 700), parts, strict=False):
+        page.write(x, y, part)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [("Notice: six weeks", "to the end of a quarter. The crane", "lifts 480 tonnes.")],
+        [("The fee of the old harbour", "is due on the first day of May", "for all guests.")],
+        [
+            ("The crane of the south pier", "lifts boats of up to nine tonnes", "on every day"),
+            ("but Sunday. Guests pay less", "than members of the club do", "in winter."),
+        ],
+    ],
+)
+def test_running_text_above_a_table_is_none_of_its_heads(lines: Sequence[Sequence[str]]) -> None:
+    page = DrawnPage()
+    for number, parts in enumerate(lines):
+        write_broken_line(page, 200 + 26 * number, parts)
+    for number, row in enumerate(PIERS, len(lines)):
+        write_broken_line(page, 200 + 26 * number, row)
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert texts(table) == [list(row) for row in PIERS]
+
+
+def test_heads_with_abbreviations_and_sentences_in_cells_stay() -> None:
+    rows = [
+        ("Boat", "Max. Length", "Remarks"),
+        ("Merlin", "9 m", "Sold. New sails"),
+        ("Gannet", "7 m", "Hired. Old mast"),
+        ("Petrel", "8 m", "Ours. No engine"),
+    ]
+    page = DrawnPage()
+    for number, row in enumerate(rows):
+        write_broken_line(page, 200 + 26 * number, row)
+
+    (table,) = find_tables(page.item(), page.picture)
+
+    assert texts(table) == [list(row) for row in rows]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from vrag.corpus.converter import OpenFile
 from vrag.corpus.formats.image import store_jpeg, to_image
 from vrag.corpus.formats.pdf_text.field_text import read_with_annotations
+from vrag.corpus.formats.pdf_text.figure_shapes import find_wrong_figures
 from vrag.corpus.formats.pdf_text.form_fields import locate_fields
 from vrag.corpus.formats.pdf_text.marked_headings import locate_headings
-from vrag.corpus.formats.pdf_text.pdf_facts import printed_number, unread_files
+from vrag.corpus.formats.pdf_text.pdf_facts import UNKNOWN_LETTERS, printed_number, unread_files
 from vrag.corpus.formats.pdf_text.pdf_layer import read_layer
 from vrag.corpus.formats.pdf_text.pdf_visibility import has_doubtful_text, remove_undrawn_text
 from vrag.corpus.formats.pdf_text.struck_words import find_struck
@@ -20,6 +21,7 @@ from vrag.corpus.formats.pdfium import IndependentPages
 from vrag.corpus.formats.text import passage_item
 from vrag.corpus.formats.xfa import read_form_text
 from vrag.corpus.pages.page_pass import read_page
+from vrag.corpus.pages.trust import PageFonts
 from vrag.corpus.sniff import describe
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Size
@@ -75,6 +77,8 @@ class PdfFile(OpenFile):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
                 layer = _read_words(page)
+            if page.has_unknown_letters:
+                facts = replace(facts, unread=(*facts.unread, UNKNOWN_LETTERS))
             pixels = page.render_pixels(_scale(page.size, options))
             struck = find_struck(page, layer)
             reading = read_page(
@@ -84,7 +88,7 @@ class PdfFile(OpenFile):
                 options.ocr,
                 is_drawn=page.can_draw,
                 struck=struck,
-                find_fonts=page.find_fonts,
+                fonts=PageFonts(page.find_fonts, partial(find_wrong_figures, page)),
                 is_certain=self._is_printed,
             )
             image = to_image(pixels)

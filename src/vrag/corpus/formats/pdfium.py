@@ -29,12 +29,12 @@ from vrag.corpus.formats.pdfium_annotations import (
     start_forms,
     struck_places,
 )
-from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer, address_of
+from vrag.corpus.formats.pdfium_text import MAX_FONT_NAME, Layer, address_of, is_contained
 from vrag.errors import CorpusError, EncryptedFileError
 from vrag.geometry import Box, Size, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Container, Generator, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -308,6 +308,8 @@ class PdfiumPage:
         self._has_annotations = bool(open_annotations) and has_shown_annotations(page)
         self.shown_annotations: list[ShownAnnotation] = []
         """The annotations that it shows; known once `annotations` has opened what they draw."""
+        self.has_unknown_letters = False
+        """True if it has letters of which nobody knows which they are; known once its words were read."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -341,12 +343,25 @@ class PdfiumPage:
 
         Annotations count as such text: many are drawn in a font of PDFium's own.
         """
-        return self._has_annotations or self._fonts is None or not all(map(_is_contained, self._fonts))
+        return self._has_annotations or self._fonts is None or not all(map(is_contained, self._fonts))
 
     @property
     def font_names(self) -> list[str]:
         """Names of the fonts of its text; none if it has too many objects."""
         return [_font_name(font) for font in self._fonts or ()]
+
+    def list_fonts(self) -> list[tuple[int, Any, str]]:
+        """Return the number, as in `find_fonts`, the handle and the name of each of its fonts."""
+        return [(address_of(font), font, _font_name(font)) for font in self._fonts or ()]
+
+    def list_characters(self, wanted: str, fonts: Container[int]) -> dict[int, set[str]]:
+        """Return which of some characters its text has in some of its fonts, by the numbers of these."""
+        found: dict[int, set[str]] = {}
+        with self.layer() as layer:
+            for index, character in enumerate(layer.characters()):
+                if character in wanted and (number := layer.font_number(index)) in fonts:
+                    found.setdefault(number, set()).add(character)
+        return found
 
     @cached_property
     def _fonts(self) -> list[Any] | None:
@@ -518,16 +533,6 @@ def _list_objects(get_object: Callable[[int], Any], count: int) -> list[tuple[in
     from pypdfium2 import raw
 
     return [(raw.FPDFPageObj_GetType(entry), entry) for entry in map(get_object, range(count))]
-
-
-def _is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
-    """Return whether a file contains a font as a font file."""
-    from pypdfium2 import raw
-
-    size = ctypes.c_size_t()
-    return bool(
-        raw.FPDFFont_GetIsEmbedded(font) > 0 and raw.FPDFFont_GetFontData(font, None, 0, size) and size.value
-    )
 
 
 def _font_name(font: Any) -> str:  # noqa: ANN401 - a handle of PDFium

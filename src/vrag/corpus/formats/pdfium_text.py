@@ -12,6 +12,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pypdfium2 import PdfPage
 
 SKIPPED = "\x03"
@@ -19,6 +21,9 @@ SKIPPED = "\x03"
 MAX_SLANT = 0.1
 """Difference from a quarter turn up to which text counts as turned by it, in quarter turns."""
 INFINITE = math.inf
+MAX_FLAT_SIDE, MAX_FLAT = 0.25, 0.02
+"""Points, and its longer side for each letter, up to which the shorter side of a rectangle is that of letters
+without a glyph: it is a thousandth of their size."""
 MAX_FONT_NAME = 128
 """Bytes of the longest name of a font, with the zero that ends it."""
 Sides = tuple[float, float, float, float]
@@ -31,6 +36,16 @@ def address_of(handle: Any) -> int:  # noqa: ANN401 - a handle of PDFium
     `ctypes.cast` would take as long as eight calls of PDFium.
     """
     return ctypes.c_void_p.from_buffer(handle).value or 0
+
+
+def is_contained(font: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+    """Return whether a file contains a font as a font file."""
+    from pypdfium2 import raw
+
+    size = ctypes.c_size_t()
+    return bool(
+        raw.FPDFFont_GetIsEmbedded(font) > 0 and raw.FPDFFont_GetFontData(font, None, 0, size) and size.value
+    )
 
 
 def turn_sides(sides: Sides, turn: int) -> Sides:
@@ -106,6 +121,56 @@ class Layer:
                     found.append(sides)
         return found
 
+    def has_glyphs(self, rects: Sequence[Sides], length: int) -> bool:
+        """Return whether PDFium has glyphs for a word, by the rectangles around its characters.
+
+        Args:
+            rects: As `rects` returns them.
+            length: Number of its characters.
+        """
+        for left, bottom, right, top in rects:
+            width, height = right - left, top - bottom
+            if (width < MAX_FLAT_SIDE or height < MAX_FLAT_SIDE) and (
+                min(width, height) * -(-length // len(rects)) <= MAX_FLAT * max(width, height)
+            ):
+                return False
+        return True
+
+    def line_rect(self, start: int, end: int) -> Sides | None:
+        """Return the rectangle in which characters `start` to `end` stand, by the size of their font alone.
+
+        None if they have no area.
+        """
+        from pypdfium2 import raw
+
+        loose = raw.FS_RECTF()
+        found = [
+            (loose.left, loose.bottom, loose.right, loose.top)
+            for index in range(start, end)
+            if raw.FPDFText_GetLooseCharBox(self._text, index, loose)
+        ]
+        lefts, bottoms, rights, tops = zip(*found, strict=True) if found else ((0.0,),) * 4
+        sides = x1, y1, x2, y2 = min(lefts), min(bottoms), max(rights), max(tops)
+        return sides if -INFINITE < x1 < x2 < INFINITE and -INFINITE < y1 < y2 < INFINITE else None
+
+    def is_unknown(self, start: int, end: int) -> bool:
+        """Return whether the file says of none of some characters which one it is.
+
+        It has neither their font nor a table of them: PDFium makes them up.
+        """
+        from pypdfium2 import raw
+
+        if not all(raw.FPDFText_HasUnicodeMapError(self._text, index) == 1 for index in range(start, end)):
+            return False
+        return not any(is_contained(self._font(index)) for index in range(start, end))
+
+    def _font(self, index: int) -> Any:  # noqa: ANN401 - a handle of PDFium
+        """Return the font of a character; None if it has none."""
+        from pypdfium2 import raw
+
+        entry = raw.FPDFText_GetTextObject(self._text, index)
+        return raw.FPDFTextObj_GetFont(entry) if entry else None
+
     def font_name(self, index: int) -> str:
         """Return the name of the font of a character; "" if it has none."""
         name = self._font_name
@@ -117,8 +182,12 @@ class Layer:
         from pypdfium2 import raw
 
         index = raw.FPDFText_GetCharIndexAtPos(self._text, x, y, reach, reach)
-        entry = raw.FPDFText_GetTextObject(self._text, index) if index >= 0 else None
-        return address_of(raw.FPDFTextObj_GetFont(entry)) if entry else 0
+        return self.font_number(index) if index >= 0 else 0
+
+    def font_number(self, index: int) -> int:
+        """Return a number for the font of a character; 0 if it has none."""
+        font = self._font(index)
+        return address_of(font) if font else 0
 
     def turn(self, index: int) -> int | None:
         """Return the quarter turns clockwise of a character, 0 to 3; None if it is slanted or mirrored."""

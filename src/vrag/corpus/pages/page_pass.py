@@ -9,7 +9,7 @@ import numpy as np
 
 from vrag.corpus.ocr import has_lines
 from vrag.corpus.pages.coverage import WHOLE, find_unexplained, has_unexplained, is_plain
-from vrag.corpus.pages.ink import InkMap, to_bounds
+from vrag.corpus.pages.ink import InkMap, find_struck_words, to_bounds
 from vrag.corpus.pages.orientation import read_directions
 from vrag.corpus.pages.placed_text import PlacedText, find_slanted, unit_boxes
 from vrag.corpus.pages.segments import (
@@ -23,7 +23,7 @@ from vrag.corpus.pages.segments import (
     without_words,
 )
 from vrag.corpus.pages.text_columns import order_rows
-from vrag.corpus.pages.trust import contradicts, correct_fonts
+from vrag.corpus.pages.trust import contradicts, correct_figures, correct_fonts
 from vrag.types import ItemFacts, TextSource
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.pages.coverage import PictureRegion
     from vrag.corpus.pages.ink import Pixels
     from vrag.corpus.pages.segments import Rows, TextSegment
-    from vrag.corpus.pages.trust import FontFinder
+    from vrag.corpus.pages.trust import PageFonts
     from vrag.types import OcrMode, Word
 
 NOT_READ = "A picture on the page is not read: OCR is off. A collection built with --ocr auto reads it."
@@ -49,6 +49,8 @@ MIN_LETTERS = 3
 """Letters and digits that OCR must find in a part of a page: fewer are marks, bullets and icons."""
 FEW_LETTERS = 60
 """Letters and digits of a layer below which it is a page number, a stamp or a line of a cover."""
+MIN_STRUCK_LETTERS = 2
+"""Letters and digits of a word that is struck out: a dash and a dot are rules themselves."""
 MARGIN = 0.012
 """Margin around a part of a page that OCR reads, as a fraction of the page."""
 
@@ -70,7 +72,7 @@ def read_page(
     *,
     is_drawn: Callable[[str], bool] = lambda _word: True,
     struck: NDArray[np.bool_] | None = None,
-    find_fonts: FontFinder | None = None,
+    fonts: PageFonts | None = None,
     is_certain: bool = False,
 ) -> PageReading:
     """Read a page.
@@ -82,7 +84,7 @@ def read_page(
         mode: What OCR reads.
         is_drawn: Returns False for words that the picture may lack although the file shows them.
         struck: Words of the layer that are struck out. They count as hidden, and their ink as read.
-        find_fonts: Looks up the fonts of words, by their boxes.
+        fonts: Lookups of its fonts.
         is_certain: True if the letters of the layer are those of a document that was printed to make it.
             The picture may lack them, where no font has them.
     """
@@ -91,7 +93,9 @@ def read_page(
     facts = _add_hidden(facts, _join_words(layer, struck))
     layer = remove_words(layer, ~struck)
     if mode == "always":
-        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes, PlacedText())
+        parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, [WHOLE]))
+        facts = _add_hidden(facts, crossed)
+        found = _keep_new(parts, struck_boxes, PlacedText())
         if found:
             return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
@@ -99,7 +103,7 @@ def read_page(
     facts = _add_hidden(facts, hidden)
     unread = facts.unread
     if mode == "auto" and not is_certain:
-        trusted = _trust(pixels, layer, find_fonts)
+        trusted = _trust(pixels, layer, fonts)
         unread += (NO_LETTERS,) if layer.words and not trusted.words else ()
         layer = trusted
     is_slanted = find_slanted(layer, ink.size)
@@ -112,8 +116,9 @@ def read_page(
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
-    parts = [_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions)]
-    found = _keep_new(parts, boxes, level)
+    parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, regions))
+    found = _keep_new([_without_stamp(part, slanted.text) for part in parts], boxes, level)
+    facts = _add_hidden(facts, crossed)
     if not found:
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=unread))
     read, said = (_count_letters(row) for row in ([row for part in found for row in part], [lines]))
@@ -127,11 +132,13 @@ def read_picture(image: Image, mode: OcrMode = "auto") -> PageReading:
     return read_page(np.asarray(image.convert("RGB")), PlacedText(), ItemFacts(), mode)
 
 
-def _trust(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder | None) -> PlacedText:
+def _trust(pixels: Pixels, layer: PlacedText, fonts: PageFonts | None) -> PlacedText:
     """Return a layer if the picture agrees with it; words of single fonts are read from the picture."""
     if contradicts(pixels, layer):
         return PlacedText()
-    return correct_fonts(pixels, layer, find_fonts) if find_fonts else layer
+    if not fonts:
+        return layer
+    return correct_figures(pixels, correct_fonts(pixels, layer, fonts), fonts)
 
 
 def _take_hidden(ink: InkMap, layer: PlacedText, is_drawn: Callable[[str], bool]) -> tuple[PlacedText, str]:
@@ -191,6 +198,33 @@ def _read_regions(pixels: Pixels, regions: Sequence[PictureRegion]) -> list[Rows
             if rows:
                 found.append(rows)
     return found
+
+
+def _leave_out_struck(pixels: Pixels, parts: Sequence[Rows]) -> tuple[list[Rows], str]:
+    """Return what OCR read in parts of a page without words that a rule strikes out, and these."""
+    kept: list[Rows] = []
+    struck: list[str] = []
+    for part in parts:
+        rows: Rows = []
+        for row in part:
+            lines = [_split_struck(pixels, line) for line in row]
+            struck += [text for _, text in lines if text]
+            rows.append([line for line, _ in lines if line])
+        kept.append(list(filter(None, rows)))
+    return list(filter(None, kept)), " ".join(struck)
+
+
+def _split_struck(pixels: Pixels, line: TextSegment) -> tuple[TextSegment | None, str]:
+    """Return a line without the words that a rule strikes out, and these; signs alone are none."""
+    if line.angle:
+        return line, ""
+    struck = find_struck_words(pixels, unit_boxes(line.words))
+    texts = [
+        line.text[word.start : word.end] for word, is_out in zip(line.words, struck, strict=True) if is_out
+    ]
+    if not any(sum(map(str.isalnum, text)) >= MIN_STRUCK_LETTERS for text in texts):
+        return line, ""
+    return without_words(line, ~struck), " ".join(texts)
 
 
 def _without_stamp(part: Rows, stamp: str) -> Rows:

@@ -4,6 +4,7 @@ A layer may show letters right and store others: shifted alphabets, digits or pr
 place, one letter for all; or be a bad reading of a scan. Few letters in all languages make most of a text;
 where they do not, or where many words are none, a line or two are read by OCR. A false alarm costs these.
 Where the words of one font alone are none, a word or two of it are read, and its others if these differ.
+Where the glyphs of a font are other figures than it says, a word or two of it decide as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,12 +29,19 @@ from vrag.geometry import Box
 from vrag.types import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
     from vrag.corpus.pages.ink import Pixels
 
-    FontFinder = Callable[[Iterable[Box]], Generator[int]]
+
+class PageFonts(NamedTuple):
+    """Lookups of the fonts of a page."""
+
+    find_fonts: Callable[[Iterable[Box]], Generator[int]]
     """Yields a number for the font of each word, by its box; 0 for none."""
+    find_figures: Callable[[], Mapping[int, Mapping[str, str]]]
+    """Returns by the number of a font the figure that it seems to draw for each that it stores."""
+
 
 MAX_CHARACTERS = 2000
 """Beginning of a text that is looked at."""
@@ -102,6 +111,7 @@ STRIPS = 2
 """Lines that are compared."""
 MAX_READ_RUNS = 40
 """Runs of words that are read one by one; where there are more, the whole page is."""
+FIGURE = re.compile("[0-9]")
 MIN_STRIP_LETTERS, MIN_RUN_LETTERS = 8, 4
 """Letters of a line, and of words of one font, from which it is compared."""
 STEP = 29
@@ -265,7 +275,7 @@ def reads_as(strip: Pixels, text: str) -> bool:
     return ratio(_letters(read), _letters(text)) >= MIN_SIMILARITY
 
 
-def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> PlacedText:
+def correct_fonts(pixels: Pixels, layer: PlacedText, fonts: PageFonts) -> PlacedText:
     """Return a text with the words of fonts that store other letters than they show as OCR reads them.
 
     Where it is not sure of some of them, no text: a figure by itself is too little ink to be read again, so
@@ -274,13 +284,13 @@ def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> 
     Args:
         pixels: The picture of the page.
         layer: Its text.
-        find_fonts: Looks fonts up.
+        fonts: Lookups of its fonts.
     """
     if not may_have_figures(layer.text):
         return layer
     lines = split_lines(layer)
-    fonts = _list_doubtful_fonts(layer, find_fonts)
-    wrong = {index for words in fonts if _are_wrong(pixels, lines, words) for index in words}
+    doubtful = _list_doubtful_fonts(layer, fonts)
+    wrong = {index for words in doubtful if _are_wrong(pixels, lines, words) for index in words}
     if not wrong and _are_wrong(pixels, lines, _list_very_odd(layer)):
         return PlacedText()
     runs = _list_runs(lines, wrong)
@@ -296,6 +306,53 @@ def correct_fonts(pixels: Pixels, layer: PlacedText, find_fonts: FontFinder) -> 
     return join_rows([line] for line in lines)
 
 
+def correct_figures(pixels: Pixels, layer: PlacedText, fonts: PageFonts) -> PlacedText:
+    """Return a text with the figures that its fonts draw, if OCR reads these and not those that are stored.
+
+    Where it reads neither, no text: the whole page is read.
+    """
+    if not FIGURE.search(layer.text) or not (drawn := fonts.find_figures()):
+        return layer
+    texts = [layer.text[word.start : word.end] for word in layer.words]
+    order = [index for index, text in enumerate(texts) if FIGURE.search(text)]
+    with closing(fonts.find_fonts(layer.words[index].box for index in order[:MAX_LOOKED_UP])) as numbers:
+        found = {index: drawn[font] for index, font in zip(order, numbers, strict=False) if font in drawn}
+    corrected = _replace_figures(layer, found)
+    likeness = _compare_figures(pixels, layer, corrected, found)
+    if not found or likeness < 0:
+        return layer
+    return corrected if likeness and len(order) <= MAX_LOOKED_UP else PlacedText()
+
+
+def _replace_figures(layer: PlacedText, found: Mapping[int, Mapping[str, str]]) -> PlacedText:
+    """Return a text with the figures that are drawn, which are given by the indices of the words."""
+    letters = list(layer.text)
+    for index, shown in found.items():
+        span = slice(layer.words[index].start, layer.words[index].end)
+        letters[span] = layer.text[span].translate(str.maketrans(dict(shown)))
+    return replace(layer, text="".join(letters))
+
+
+def _compare_figures(
+    pixels: Pixels, layer: PlacedText, corrected: PlacedText, words: Collection[int]
+) -> float:
+    """Compare what OCR reads in some words with their figures before and after they are corrected.
+
+    Returns how much more the latter are alike: below 0 if less, 0 if OCR reads neither.
+    """
+    stored, drawn = (
+        [run.line for run in _list_runs(split_lines(each), words)] for each in (layer, corrected)
+    )
+    pairs = sorted(zip(stored, drawn, strict=True), key=lambda pair: -len(FIGURE.findall(pair[0].text)))
+    likeness = 0.0
+    for before, after in pairs[:STRIPS]:
+        text, score = _read_line(pixels, before)
+        if score >= MIN_STRIP_SCORE:
+            read = FIGURE.findall(text)
+            likeness += ratio(read, FIGURE.findall(after.text)) - ratio(read, FIGURE.findall(before.text))
+    return likeness
+
+
 def _are_wrong(pixels: Pixels, lines: Sequence[TextSegment], words: Collection[int]) -> bool:
     """Return whether OCR reads something else in the places of some words, by their indices."""
     compared = _find_longest((run.line for run in _list_runs(lines, words)), MIN_RUN_LETTERS)
@@ -309,7 +366,7 @@ def _list_very_odd(layer: PlacedText) -> list[int]:
     return found if len({texts[index].strip(MARKS).lower() for index in found}) > 1 else []
 
 
-def _list_doubtful_fonts(layer: PlacedText, find_fonts: FontFinder) -> list[list[int]]:
+def _list_doubtful_fonts(layer: PlacedText, page_fonts: PageFonts) -> list[list[int]]:
     """Return the words of each font whose words are odd, as far as they are looked up.
 
     The fonts of odd words are looked at, until they have a few usual words too.
@@ -321,7 +378,7 @@ def _list_doubtful_fonts(layer: PlacedText, find_fonts: FontFinder) -> list[list
     fonts: dict[int, list[int]] = {}
     if not odd:
         return []
-    with closing(find_fonts(layer.words[index].box for index in order)) as found:
+    with closing(page_fonts.find_fonts(layer.words[index].box for index in order)) as found:
         for count, (index, font) in enumerate(zip(order, found, strict=False)):
             if count < len(odd):
                 fonts.setdefault(font, [])

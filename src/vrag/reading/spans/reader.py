@@ -20,9 +20,8 @@ from vrag.reading.spans.matching import QuestionText, match_question, read_quest
 from vrag.reading.spans.span_context import Floats, SpanContext
 from vrag.reading.spans.span_types import GROUPS, SpanType
 from vrag.reading.spans.tokens import TokenizedText, tokenize
-from vrag.reading.spans.word_classes import WordClasses, no_classes
 from vrag.reading.spans.word_patterns import PATTERNS, Codes, word_patterns
-from vrag.reading.spans.word_weights import WordWeights, default_weights
+from vrag.reading.spans.word_weights import WordClasses, WordWeights, default_weights, no_classes
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "span.npz"
 """The trained weights of the package."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vrag.reading.spans.matching import QuestionMatch, QuestionText
 from vrag.reading.spans.span_context import SpanContext
 from vrag.reading.spans.tokens import TokenizedText, TokenKind
-from vrag.reading.spans.word_classes import WordClasses
+from vrag.reading.spans.word_weights import WordClasses
 
 CODES = 1 << 18
 """Rows of the table of weights."""

@@ -1,4 +1,8 @@
-"""Weights of words by their rarity, from a small table of hashed document frequencies."""
+"""Weights and classes of words, from small tables of hashed words.
+
+Weights are by rarity: those of document frequencies. Classes are of words that stand between like words,
+a small substitute for parts of speech.
+"""
 
 from __future__ import annotations
 
@@ -77,3 +81,19 @@ def count_words(collections: Iterable[Iterable[Iterable[str]]]) -> WordWeights:
 def default_weights() -> WordWeights:
     """Return a table without any count."""
     return WordWeights(np.full(BUCKETS, 255, np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class WordClasses:
+    """A table of the classes of hashed words; 0 is that of unknown words."""
+
+    table: NDArray[np.uint8]
+
+    def of(self, words: Sequence[str]) -> NDArray[np.uint8]:
+        """Return the class of each word."""
+        return self.table[[bucket(word) for word in words]] if words else np.zeros(0, np.uint8)
+
+
+def no_classes() -> WordClasses:
+    """Return a table without any class."""
+    return WordClasses(np.zeros(BUCKETS, np.uint8))

@@ -44,6 +44,12 @@ _PART = re.compile(r"(?:item|part|chapter|section|article|appendix)\s[\dIVX]+[A-
 _MARK = re.compile(r"\(\w{1,2}\)|\[\w{1,2}\]|[*†‡]{1,3}|\d")
 MAX_MARKED = 4
 """Words beyond which a text behind a mark is a note."""
+_SENTENCE_END = re.compile(r"[^\W\d_]{2}[.!?]\s+[A-ZÀ-ÞА-Я]")
+_LAST_SIGN = re.compile(r"(?:\w\w|[\d)\]”])[.:;!?]")
+MAX_HEAD_WORDS = 3
+"""Words of a piece on average, beyond which a line that ends as a sentence does is none of heads."""
+MAX_TEXT_ROWS = 0.2
+"""Share of the rows of a table that look like running text, beyond which its cells are sentences."""
 MIN_FILLED = 0.42
 """Share of the places that hold words."""
 
@@ -142,9 +148,31 @@ def _between_titles(rows: list[list[Piece]]) -> list[list[Piece]]:
 
 
 def _trim(rows: list[list[Piece]]) -> list[list[Piece]]:
-    """Return the rows from the first to the last with several pieces."""
+    """Return the rows from the first to the last with several pieces, without running text above them."""
+    rows = rows[_count_text_rows(rows) :]
     several = [number for number, row in enumerate(rows) if len(row) > 1]
     return rows[several[0] : several[-1] + 1] if several else []
+
+
+def _count_text_rows(rows: Sequence[Sequence[Piece]]) -> int:
+    """Count the lines of running text above a table; none if its own cells have such texts."""
+    is_text = [_is_running_text(row) for row in rows]
+    count = next((number for number, row in enumerate(rows) if not is_text[number] and not _is_wordy(row)), 0)
+    while count and not is_text[count - 1]:
+        count -= 1
+    return count if sum(is_text[count:]) <= MAX_TEXT_ROWS * (len(rows) - count) else 0
+
+
+def _is_running_text(row: Sequence[Piece]) -> bool:
+    """Return whether a line is one of running text: a sentence ends within it, or long pieces at its end."""
+    if any(_SENTENCE_END.search(piece.text) for piece in row):
+        return True
+    return _LAST_SIGN.fullmatch(row[-1].text[-3:]) is not None and _is_wordy(row)
+
+
+def _is_wordy(row: Sequence[Piece]) -> bool:
+    """Return whether the pieces of a row are longer than heads on average."""
+    return sum(count_words(piece.text) for piece in row) > MAX_HEAD_WORDS * len(row)
 
 
 def _without_notes(rows: list[list[Piece]]) -> list[list[Piece]]:

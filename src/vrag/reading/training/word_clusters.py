@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.reading.spans.word_classes import WordClasses
-from vrag.reading.spans.word_weights import BUCKETS, bucket
+from vrag.reading.spans.word_weights import BUCKETS, WordClasses, bucket
 
 CLASSES = 120
 """Classes of words, with that of unknown words."""

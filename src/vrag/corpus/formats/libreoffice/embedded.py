@@ -1,4 +1,4 @@
-"""Embedded documents that LibreOffice does not print: whole ones of Word (`w:altChunk`), and objects.
+"""Parts of documents that LibreOffice does not print: documents in Word (`w:altChunk`), objects, SmartArt.
 
 Objects are those of an Office Open XML file of which its pages show an icon, or nothing. One that is drawn
 shows what its author wanted people to see of it, and that is read from the page.
@@ -7,6 +7,7 @@ shows what its author wanted people to see of it, and that is read from the page
 from __future__ import annotations
 
 import posixpath
+import re
 import zipfile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from vrag.corpus.formats.libreoffice.xml_parts import parse_xml
 from vrag.corpus.formats.sections import plain_sections
 from vrag.corpus.formats.texts.html_tree import html_page
+from vrag.corpus.formats.texts.outline import Section
 from vrag.corpus.sniff import ARCHIVE_ERRORS, decode
 from vrag.errors import CorpusError
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
     from xml.etree.ElementTree import Element
-
-    from vrag.corpus.formats.texts.outline import Section
 
 RELATIONS = "word/_rels/document.xml.rels"
 PRINTED_SUFFIXES = frozenset({".docx", ".docm", ".dotx", ".dotm"})
@@ -34,6 +34,12 @@ UNREAD = (
 UNREAD_LIST = "The document may embed others, which are not read. Open it in Word, save it, and add it again."
 MAX_BYTES = 16 * 2**20
 """Unpacked bytes of a list of relations, or of an embedded document."""
+
+DIAGRAM, WORKBOOK = re.compile(r"xl/diagrams/data\d*\.xml"), "xl/workbook.xml"
+DIAGRAM_HEADING = "Diagram"
+UNREAD_DIAGRAM = (
+    "The workbook has diagrams (SmartArt), which are not read. Save its sheets as PDF in Excel, and add that."
+)
 
 MAX_LIST_BYTES, MAX_PART_BYTES = 2**20, 64 * 2**20
 """Unpacked bytes of a list of relations, and of a part with objects, beyond which it is not read."""
@@ -59,7 +65,7 @@ UNREAD_OBJECTS = (
 
 
 class EmbeddedTexts(NamedTuple):
-    """The embedded documents that are not printed."""
+    """The embedded documents and the diagrams that are not printed."""
 
     sections: tuple[Section, ...] = ()
     unread: tuple[str, ...] = ()
@@ -67,7 +73,7 @@ class EmbeddedTexts(NamedTuple):
 
 
 def read_embedded(file: BinaryIO) -> EmbeddedTexts:
-    """Read the embedded web pages and texts of a document of Word, and tell of what else is not seen."""
+    """Read embedded web pages and texts in Word, and diagrams in Excel, and tell of what else is not seen."""
     sections: list[Section] = []
     unread: list[str] = []
     try:
@@ -77,6 +83,10 @@ def read_embedded(file: BinaryIO) -> EmbeddedTexts:
             except CorpusError:
                 return EmbeddedTexts((), (UNREAD_LIST,))
             unread += _find_unread_objects(archive)
+            try:
+                sections += _read_diagrams(archive)
+            except (CorpusError, *ARCHIVE_ERRORS):
+                unread.append(UNREAD_DIAGRAM)
             for name in names:
                 try:
                     sections += _sections(archive, name)
@@ -114,6 +124,28 @@ def _sections(archive: zipfile.ZipFile, name: str) -> list[Section]:
     text = decode(archive.read(name))
     found = html_page(text)[0] if is_html else plain_sections(text)
     return [section._replace(headings=(HEADING, *section.headings)) for section in found]
+
+
+def _read_diagrams(archive: zipfile.ZipFile) -> list[Section]:
+    """Read the diagrams of a workbook.
+
+    Raises `CorpusError` if they are damaged or too large, or some sheet is hidden: they may be on that one.
+    """
+    names = [name for name in archive.namelist() if DIAGRAM.fullmatch(name)]
+    if not names:
+        return []
+    sheets = _read(archive, WORKBOOK, MAX_PART_BYTES).iter()
+    if any(each.get("state", "visible") != "visible" for each in sheets if _local(each.tag) == "sheet"):
+        raise CorpusError("Some sheets are hidden.")
+    texts = (_read_paragraphs(_read(archive, name, MAX_PART_BYTES)) for name in names)
+    return [Section((DIAGRAM_HEADING,), text) for text in texts if text]
+
+
+def _read_paragraphs(root: Element) -> str:
+    """Return the paragraphs of drawn text in a part, a line each."""
+    paragraphs = (each for each in root.iter() if _local(each.tag) == "p")
+    lines = ("".join(run.text or "" for run in each.iter() if _local(run.tag) == "t") for each in paragraphs)
+    return "\n".join(filter(None, map(str.strip, lines)))
 
 
 class _PlacedObject(NamedTuple):

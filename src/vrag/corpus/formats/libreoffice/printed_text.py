@@ -24,6 +24,7 @@ from vrag.corpus.formats.libreoffice.xml_parts import (
     shown_text,
     xml_name,
 )
+from vrag.corpus.formats.pdf_text.pdf_visibility import read_uncut_text
 from vrag.corpus.formats.texts.outline import Section
 from vrag.item_facts import move_places
 from vrag.text.folding import fold_case
@@ -256,7 +257,7 @@ def find_cut_boxes(texts: Sequence[str], printed: str | None) -> tuple[Section, 
 
 
 def read_printed_letters(pdf: BinaryIO) -> str | None:
-    """Return the letters and digits of a PDF file; None if it has too many pages."""
+    """Return the letters and digits that a PDF file shows; None if it has too many pages."""
     from pypdfium2 import PdfDocument
 
     letters: list[str] = []
@@ -265,7 +266,7 @@ def read_printed_letters(pdf: BinaryIO) -> str | None:
             return None
         for page in document:
             text = page.get_textpage()
-            letters.append(_fold_text(str(text.get_text_range())))
+            letters.append(_fold_text(read_uncut_text(page, text)))
             text.close()
             page.close()
     return "".join(letters)

@@ -46,6 +46,8 @@ the first one."""
 CLOSE = 0.5
 """Least space between that label and the field at its other side, in heights of a word: rows that are set
 close touch a label from both sides."""
+EVEN = 0.15
+"""Largest difference of the places of labels from one field to the next, likewise, where rows touch."""
 MAX_UNLIKE = 0.5
 """Largest difference of the space between a field and a label below it from that of the others, likewise."""
 MAX_LINES_ABOVE = 3
@@ -265,7 +267,44 @@ class _FormPage:
             free = {number for number in own if not above[number] or gaps[number]}
             return _keep_alike({number: below[number] if number in free else None for number in own})
         is_above = all(_is_much_nearer(lower, gap) for gap, lower in pairs)
-        return {} if is_above else dict.fromkeys(numbers)
+        return {} if is_above or self._are_above(own, above, below) else dict.fromkeys(numbers)
+
+    def _are_above(
+        self, numbers: Sequence[int], above: Mapping[int, _Run | None], below: Mapping[int, _Run | None]
+    ) -> bool:
+        """Return whether labels that touch fields at both sides are those of the fields below them.
+
+        The first fields have words above them just where those of the others are, and there are none where
+        labels of the last ones would be below them: a footer stands elsewhere. The contrary is not certain:
+        the first field may have no label, and a footer may stand where one would be.
+        """
+        uppers, lowers = (
+            {word for run in runs.values() if run for word in run.words} for runs in (below, above)
+        )
+        firsts = [at for at in numbers if not (run := above[at]) or uppers.isdisjoint(run.words)]
+        lasts = [at for at in numbers if not (run := below[at]) or lowers.isdisjoint(run.words)]
+        return (
+            bool(firsts and lasts)
+            and all(self._is_even(at, above, firsts) for at in firsts)
+            and not any(self._is_even(at, below, lasts) for at in lasts)
+        )
+
+    def _is_even(self, number: int, runs: Mapping[int, _Run | None], ends: Sequence[int]) -> bool:
+        """Return whether the words above or below a field stand where those of the others but `ends` do."""
+        places = [self._measure_place(at, run) for at, run in runs.items() if run and at not in ends]
+        run = runs[number]
+        if not run or not places:
+            return False
+        return abs(self._measure_place(number, run) - float(np.median(places))) <= EVEN * self._line
+
+    def _measure_place(self, number: int, run: _Run) -> float:
+        """Return the distance of the top of a label's last line from the nearer edge of a field."""
+        last = run.words[-1]
+        line = [
+            at for at in run.words if abs(self._middles[at] - self._middles[last]) < self._heights[last] / 2
+        ]
+        top = float(self._boxes[line, 1].min())
+        return min(abs(top - float(self._fields[number, side])) for side in (1, 3))
 
     def _near_right(self, number: int) -> _Run | None:
         """Return the words right behind a field."""

@@ -13,6 +13,10 @@ MAX_NAMES = 5
 """Attached files that are named; of others the number is told."""
 INVOICE_DATA = frozenset({"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"})
 """Attached files with the data of an invoice, all of which its pages show (ZUGFeRD, Factur-X)."""
+UNKNOWN_LETTERS = (
+    "Some letters of the page are neither shown nor read: their font is not in the file, nor does the file "
+    "say which letters they are. Open it on the computer on which it was made, and print it to PDF."
+)
 _POSITION = re.compile(r"(?:page|p\.|seite|s\.)?\s*0*(\d+)", re.IGNORECASE)
 
 

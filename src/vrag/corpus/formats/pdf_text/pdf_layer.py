@@ -65,7 +65,8 @@ def read_layer(page: PdfiumPage) -> PlacedText:
     with page.layer() as layer:
         characters = unfold_characters(replace_private_signs(layer, layer.characters()))
         has_signs = has_symbol_font(page.font_names)
-        words = leave_out_doubles(layer, list(_list_words(layer, characters, frame, has_signs=has_signs)))
+        words = list(_list_words(layer, characters, frame, has_signs=has_signs))
+        words = leave_out_doubles(layer, _leave_out_unknown(page, layer, words))
         mark_short_words(layer, words)
         write_cents(words)
         words = join_spaced_letters(words)
@@ -87,9 +88,12 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
         has_signs: Whether the page has a font with signs in the place of letters.
     """
     for start, end, glue in _list_spans(characters):
-        rects = layer.rects(start, end)
+        rects, is_blank = layer.rects(start, end), False
         if not rects:
             continue
+        if not layer.has_glyphs(rects, end - start):
+            place = layer.line_rect(start, end)
+            rects, is_blank = ([place], True) if place else (rects, False)
         is_whole = len(rects) == 1
         sides = rects[0] if is_whole else around_sides(rects)
         box = frame.to_unit(*sides)
@@ -100,11 +104,13 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
         text = characters[start:end]
         if has_signs:
             text = replace_signs(layer, start, text, rects)
-        word = LayerWord(text, start, end, sides, turn or 0, upright, clip_box(box), glue=glue)
+        word = LayerWord(
+            text, start, end, sides, turn or 0, upright, clip_box(box), glue=glue, is_blank=is_blank
+        )
         if not text.isascii() and ARABIC.match(text):
             word.text = order_letters(layer, start, text)
             word.glue = "" if LEADING_SIGN.match(text) else glue
-        if is_whole and text.isalpha():
+        if is_blank or (is_whole and text.isalpha()):
             yield word
         elif not is_whole and turn is not None and layer.turn(end - 1) not in {turn, None}:
             yield from _split_at_turn(layer, word, frame)
@@ -113,6 +119,18 @@ def _list_words(layer: Layer, characters: str, frame: PageFrame, *, has_signs: b
             yield from split_raised(layer, word, following, frame)
         else:
             yield word
+
+
+def _leave_out_unknown(page: PdfiumPage, layer: Layer, words: list[LayerWord]) -> list[LayerWord]:
+    """Return words without those of which nobody knows the letters, if PDFium has no glyphs for some of them.
+
+    It draws others of their fonts as wrong letters.
+    """
+    blank = (word for word in words if word.is_blank and any(map(str.isalnum, word.text)))
+    if not any(layer.is_unknown(word.start, word.end) for word in blank):
+        return words
+    page.has_unknown_letters = True
+    return [word for word in words if not layer.is_unknown(word.start, word.end)]
 
 
 def _split_at_turn(layer: Layer, word: LayerWord, frame: PageFrame) -> Iterator[LayerWord]:

@@ -40,6 +40,8 @@ MAX_TESTS = 40
 """Places of a page that are drawn with and without words."""
 MIN_COVERED = 0.9
 """Part of a text that lies under a picture, or in a word's place, to be tested."""
+MIN_SHOWN = 0.5
+"""Part of a text that lies within a path that bounds it, to be shown."""
 MIN_SHARED_WIDTH = 0.003
 """Part of a page's width that words share at least which lie in the same place."""
 MAX_LINES = 100
@@ -271,6 +273,39 @@ def _join_copies(
 
 def _round_bounds(text: _TextObject) -> tuple[int, ...]:
     return tuple(round(side) for side in text.bounds)
+
+
+def read_uncut_text(page: Any, text: Any) -> str:  # noqa: ANN401 - a page of pypdfium2, and its text
+    """Return the text of a page without what is cut off, as are the lines below the end of a text box."""
+    from pypdfium2 import raw
+
+    objects = page.get_objects(filter=[raw.FPDF_PAGEOBJ_TEXT])
+    cut = {address_of(entry.raw) for entry in objects if _is_cut_off(entry.raw)}
+    if not cut:
+        return str(text.get_text_range())
+    return "".join(
+        chr(raw.FPDFText_GetUnicode(text, index))
+        for index in range(text.count_chars())
+        if address_of(raw.FPDFText_GetTextObject(text, index)) not in cut
+    )
+
+
+def _is_cut_off(text: Any) -> bool:  # noqa: ANN401 - a handle of PDFium
+    """Return whether the larger part of a text lies outside of the paths that bound what is drawn of it."""
+    from pypdfium2 import raw
+
+    paths = raw.FPDFPageObj_GetClipPath(text)
+    bounds = _bounds(text)
+    for index in range(max(0, raw.FPDFClipPath_CountPaths(paths))):
+        xs, ys = list[float](), list[float]()
+        x, y = ctypes.c_float(), ctypes.c_float()
+        for segment in range(max(0, raw.FPDFClipPath_CountPathSegments(paths, index))):
+            raw.FPDFPathSegment_GetPoint(raw.FPDFClipPath_GetPathSegment(paths, index, segment), x, y)
+            xs.append(x.value)
+            ys.append(y.value)
+        if xs and _share(bounds, (min(xs), min(ys), max(xs), max(ys))) < MIN_SHOWN:
+            return True
+    return False
 
 
 def _share(part: Rect, whole: Rect) -> float:

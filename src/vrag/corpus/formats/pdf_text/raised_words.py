@@ -49,6 +49,8 @@ _MARK = re.compile(
     r"(?!0+$)[*†‡§]{0,3}[-−–+]?\d{1,3}(?:[,–-]\d{1,3})*|[a-z](?:,[a-z])*|(?:\((?:\d\d?|[a-z])\),?)+(?<!,)"
 )
 _MAY_END_RAISED = re.compile(r"\w(?:\d|(?<=\d)[a-z])(?=[.,;:)]?$)", re.ASCII)
+_CLOSING = re.compile(r"[.,;:]")
+"""Behind a mark that has no word before it, on the line above which it is raised."""
 _ORDINAL = re.compile(r"st|nd|rd|th|er|ère|re|es?|[eè]me|n?de|ste|os?|as")
 _UNIT = re.compile(r"[AJNVW]?[munpkcdhµμ]?m|in|ft|yd|mi|[munµμ]?s|min|sec|kg|[^\W\d_]")
 _DIGIT = re.compile(r"\d")
@@ -84,6 +86,8 @@ class LayerWord:
     """True if parts of it stand higher than others."""
     glue: str | None = None
     """The text before it, where its place says so."""
+    is_blank: bool = False
+    """True if PDFium has no glyphs for it. Other readers may."""
     base: Sides | None = None
     """Of a raised mark: `upright` of the word that it stands beside."""
 
@@ -162,6 +166,8 @@ def find_lifted(glyphs: Sequence[Glyph]) -> list[bool]:
     height = max(CAPITAL * size, max(glyph.top for glyph in base) - baseline)
     if max(baselines) - min(baselines) > MAX_WANDER * height:  # the word is slanted, or its letters dance
         return none
+    if _CLOSING.match(glyphs[-1].character) and baseline - glyphs[-1].baseline > MIN_LIFT * height:
+        return [glyph.baseline - glyphs[-1].baseline > MIN_LIFT * height for glyph in glyphs]
     return [_is_lifted(glyph, baseline, height, size) for glyph in glyphs]
 
 
@@ -280,6 +286,9 @@ def mark_short_words(layer: Layer, words: list[LayerWord]) -> None:
     """
     for at, word in enumerate(words):
         text = word.text
+        if word.base is not None and word.glue is None and at and _stands_at(words[at - 1], word, NEAR):
+            words[at] = replace(word, glue=" ")  # PDFium ends the line before it, for its height
+            continue
         if len(text) > MARK_LENGTH or word.glue is not None or (len(text) > 1 and text.isalpha()):
             continue
         if not _MARK.fullmatch(text):
