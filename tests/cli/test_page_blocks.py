@@ -151,3 +151,11 @@ def test_a_line_of_a_list_of_contents_stays_apart() -> None:
         *column("Fees of all the piers . . . . . . . . 12", "Piers of all the towns . . . . . . . 13")
     )
     assert len(markdown(page)) == 2
+
+
+def test_radio_buttons_keep_their_state_and_small_circles_are_bullets() -> None:
+    lines = ("Berth:", "○ Indoor hall", "◉ Open yard", "○ In the water")
+    found = "\n".join(markdown(make_page(*column(*lines))))
+    assert "- ○ Indoor hall\n- ◉ Open yard\n- ○ In the water" in found
+    plain = "\n".join(markdown(make_page(*column("Berths:", "○ indoor", "○ outdoor"))))
+    assert "- indoor\n- outdoor" in plain

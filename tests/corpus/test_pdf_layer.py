@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+from vrag.corpus.formats.pdf_text.letter_spacing import join_spaced_letters
 from vrag.corpus.formats.pdf_text.pdf_layer import find_glue, read_layer
 from vrag.corpus.formats.pdf_text.raised_words import LayerWord, find_lifted
 from vrag.corpus.formats.pdf_text.right_to_left import order_letters
@@ -206,10 +207,24 @@ class TestTurnedLines:
         assert found.turned == (TurnedText(0, 12, 180),)
 
     @pytest.mark.parametrize("degrees", [90, 270])
-    @pytest.mark.parametrize("words", [("Gebühr",), ("Fee", "of", "the", "slipway:", "EUR", "90")])
+    @pytest.mark.parametrize(
+        "words",
+        [("Gebühr",), ("Fee", "of", "the", "slipway:", "EUR", "90"), ("Turned", "text", "of", "the", "toll")],
+    )
     def test_letters_that_are_drawn_one_by_one_are_words(self, degrees: int, words: tuple[str, ...]) -> None:
         found = read(upright_line("Harbour") + turned_letters(" ".join(words), degrees))
         assert found.text == f"Harbour\n{' '.join(words)}"
+
+    def test_letters_of_turned_text_are_set_apart_by_wide_spaces_alone(self) -> None:
+        """PDFium has turned letters that are drawn one by one as lines, whatever the space between them."""
+        starts = (-223, -215, -205, -199, -190, -181, -168, -162, -153, -146, -135, -126, -116, -109, -100)
+        ends = (-215, -208, -201, -192, -183, -174, -163, -154, -146, -140, -127, -121, -111, -102, -93)
+        sides = [(left, 230.4, right, 243.0) for left, right in zip(starts, ends, strict=True)]
+        letters = [
+            LayerWord(letter, at, at + 1, sides[at], 1, sides[at], Box.unit(0, 0, 0.1, 0.1))
+            for at, letter in enumerate("Turnedtextofthe")
+        ]
+        assert join_spaced_letters(letters) == letters
 
     def test_turned_lines_and_cells_stay_apart(self) -> None:
         columns = [("Berth", 100, 100), ("Saltby", 100, 200), ("Fee", 140, 100)]

@@ -8,6 +8,7 @@ import pytest
 
 from corpus.pdf_files import RESOURCES, PdfPage, assemble, pdf_bytes, text_at
 from corpus.test_pdf import items_of
+from vrag.corpus.converter import CorpusOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,11 +77,21 @@ def test_letters_drawn_several_times_to_be_bold_are_seen(tmp_path: Path) -> None
     assert not item.facts.hidden_text
 
 
-def test_an_invisible_layer_over_drawn_letters_stays(tmp_path: Path) -> None:
-    """Text for search only is not drawn, and says what the letters below it say."""
-    content = text_at(72, 600, NEW) + "3 Tr\n" + text_at(73, 601, NEW.replace("costs", "c0sts"))
-    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)))
-    assert "costs" in item.text
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_an_invisible_layer_that_repeats_drawn_letters_is_not_read(tmp_path: Path, shift: float) -> None:
+    """Text for search only is not drawn, and says what the letters below it say, some of them misread."""
+    repeated = text_at(72 + shift, 600 + shift, NEW.replace("2,175", "2,l75"))
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(f"{text_at(72, 600, NEW)}3 Tr\n{repeated}")))
+    assert item.text == NEW
+    assert not item.facts.hidden_text
+
+
+def test_an_invisible_layer_beside_or_unlike_drawn_letters_stays(tmp_path: Path) -> None:
+    unlike, beside = text_at(72, 600, "Berths at Orla"), text_at(72, 500, OLD)
+    content = f"{text_at(72, 540, OLD)}{unlike}3 Tr\n{text_at(73, 601, 'Whyq zumf hy')}{beside}"
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content)), CorpusOptions(ocr="never"))
+    assert "zumf" in item.text + item.facts.hidden_text
+    assert (item.text + item.facts.hidden_text).count("mainsail") == 2
 
 
 def test_a_usual_page_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,12 @@ def test_an_answer_repeats_the_question_unless_it_gives_a_choice() -> None:
     assert not repeats_question("Saltby", "What is the key task of Orla?")
 
 
+def test_a_number_of_the_question_is_no_answer() -> None:
+    text = "A group of 10 or more pays less: EUR 1 150."
+    assert "10" not in texts_of_candidates("What does a group of 10 or more pay?", text)
+    assert "10" in texts_of_candidates("How many people are a group that pays less?", text)
+
+
 def test_a_price_may_stand_without_its_currency() -> None:
     assert not is_measured_otherwise("What is the fare for a kayak?", "4.20", "Kayak · single: 4.20")
     assert is_measured_otherwise("What is the fare for a kayak?", "45 %", "45 % of all kayaks")
@@ -91,7 +97,7 @@ def test_a_skipped_neighbour_leaves_a_part_of_the_range(text: str, data: st.Data
 
 
 @pytest.mark.parametrize(
-    "text", ["six knots", "1,498", "$ 5 Million", "40 Hours", "10 000", "半", "USCA11-2"]
+    "text", ["six knots", "1,498", "$ 5 Million", "40 Hours", "10 000", "5 3/8 inches", "半", "USCA11-2"]
 )
 def test_an_amount_answers_a_question_for_a_number(text: str) -> None:
     assert is_of_kind(text, AnswerKind.NUMBER)

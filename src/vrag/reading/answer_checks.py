@@ -64,8 +64,12 @@ _COMPARED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Words around a figure that is the result of a computation."""
-_CHOICE = re.compile(r"\b(?:or|among|between|either|which of)\b|还是|哪[一个种条艘座家]", re.IGNORECASE)
-"""Words of a question that names its possible answers."""
+_CHOICE = re.compile(
+    r"""\b(?:or(?!\s(?:above|after|before|below|earlier|fewer|later|less|longer|more|older|over|under|younger)\b)
+    |among|between|either|which\sof)\b|还是|哪[一个种条艘座家]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words of a question that names its possible answers; "10 or more" names none."""
 
 
 def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
@@ -86,6 +90,7 @@ def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
     return (
         is_of_kind(reading.text, kind)
         and not repeats_question(reading.text, question)
+        and not (_repeats_number(reading.text, question) and not reading.arithmetic)
         and not is_measured_otherwise(question, reading.text, around)
         and not is_whole_of_part(question, reading.text, reading.context)
     )
@@ -121,6 +126,17 @@ def repeats_question(text: str, question: str) -> bool:
         return False
     words = {token.term for token in tokens(text)} - STOP_WORDS
     return bool(words) and words.issubset(token.term for token in tokens(question))
+
+
+def _repeats_number(text: str, question: str) -> bool:
+    """Return whether an answer with figures only has words of the question, such as the number of a rule.
+
+    "What do groups of 10 or more pay?" does not ask for the 10.
+    """
+    if not _DIGIT.search(text) or _CHOICE.search(question):
+        return False
+    words = {text[token.start : token.end].casefold() for token in tokens(text)}
+    return words.issubset(question[token.start : token.end].casefold() for token in tokens(question))
 
 
 _PART = rf"(?:{AMOUNT}|[一二三四五六七八九十百千万两]+)"

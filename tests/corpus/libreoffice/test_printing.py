@@ -153,6 +153,17 @@ def test_a_long_text_is_not_cut_by_its_neighbour_and_a_title_runs_over_empty_cel
     assert item.text.splitlines()[0].strip() == title
 
 
+def test_a_turned_name_in_a_column_of_long_texts_is_one_line(tmp_path: Path) -> None:
+    turned = MONEY.replace('<xf numFmtId="164"', '<xf applyAlignment="1" numFmtId="0"').replace(
+        'applyNumberFormat="1"/>', '><alignment textRotation="90"/></xf>'
+    )
+    remark = "Stone was late, since " + "the quarry was closed " * 9
+    rows = row_of(1, "Remark", "Fee") + row_of(2, remark, 20) + row_of(3, "Received", 30)
+    sheet = f"<sheetData>{rows}</sheetData>".replace('r="A3" t', 'r="A3" s="1" t')
+    (item,) = items_of(tmp_path / "a.xlsx", xlsx(sheet, styles=turned))
+    assert "Received" in item.text.split()
+
+
 def test_a_title_in_cells_merged_beyond_the_last_column_is_seen_whole(tmp_path: Path) -> None:
     title = "Berths taken since 1967"
     rows = row_of(1, title) + row_of(2, "Name", "2025") + row_of(3, "Roads", 14)
@@ -280,11 +291,32 @@ def test_a_formula_of_word_keeps_its_structure_on_its_page(tmp_path: Path) -> No
     assert "a = (2s)/(t²)" in "\n".join(item.text for item in items)
 
 
-def field_of(code: str) -> str:
+def field_of(code: str, result: str = "old.docx") -> str:
     begin, separate, end = (
         f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")
     )
-    return f"{begin}{word_run(code, element='instrText')}{separate}{word_run('old.docx')}{end}"
+    return f"{begin}{word_run(code, element='instrText')}{separate}{word_run(result)}{end}"
+
+
+def test_fields_of_word_show_what_word_last_showed(tmp_path: Path) -> None:
+    simple = f'<w:fldSimple w:instr=" PAGEREF gone \\h ">{word_run("27")}</w:fldSimple>'
+    shown = {
+        " REF gone \\h ": "clause 14.2",
+        ' IF 2 = 2 "open until 19 July" "" ': "open until 19 July",
+        "SEQ Figure \\* ARABIC": "7",
+        ' SAVEDATE \\@ "d MMMM yyyy" ': "7 May 2020",
+    }
+    fields = "".join(
+        f"<w:p>{field_of(code.replace(chr(34), '&quot;'), result)}</w:p>" for code, result in shown.items()
+    )
+    words = words_of(items_of(tmp_path / "a.docx", docx(f"{fields}<w:p>{simple}</w:p>")))
+    assert words == " ".join((*shown.values(), "27"))
+
+
+def test_a_reference_of_word_without_a_result_is_looked_up(tmp_path: Path) -> None:
+    named = f'<w:bookmarkStart w:id="1" w:name="fee"/>{word_run("EUR 40")}<w:bookmarkEnd w:id="1"/>'
+    body = f"<w:p>{named}</w:p><w:p>{field_of(' REF fee ', '')}</w:p>"
+    assert words_of(items_of(tmp_path / "a.docx", docx(body))) == "EUR 40 EUR 40"
 
 
 def test_fields_print_the_name_of_the_file_and_no_folder_of_ours(tmp_path: Path) -> None:

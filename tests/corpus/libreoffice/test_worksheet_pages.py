@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
 from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
     locate_cells,
+    order_rows,
     read_page_rows,
 )
 from vrag.corpus.formats.libreoffice.worksheets import Worksheet, WorksheetCell, column_name
 from vrag.corpus.formats.libreoffice.xml_parts import NAMES
 from vrag.geometry import Box
-from vrag.types import Item, ItemKind, Word, item_id
+from vrag.types import Item, ItemFacts, ItemKind, TurnedText, Word, item_id
 
 ROWS = [("Name", "Fee", "Share"), ("North", "410", "5"), ("South", "5", "410")]
 
@@ -70,6 +72,47 @@ def test_cells_with_several_lines_that_are_drawn_last_are_found() -> None:
     assert found["A2"].split() == rows[1][0].split()
     assert found["B2"] == "2025"
     assert len(found) == 6
+
+
+def test_the_text_of_a_page_is_by_rows_with_its_words_and_facts_in_their_places() -> None:
+    rows = [("Remark", "Year"), ("closed by storms of last winter", "2025"), ("ok", "2026")]
+    lines = [
+        ["Dues"],
+        ["Remark", "Year"],
+        ["2025"],
+        ["ok", "2026"],
+        ["closed by storms"],
+        ["of last winter"],
+    ]
+    item = page([*lines, ["Page 1"]], {"2025": 0.1})
+    cells = cells_of(rows)
+    facts = ItemFacts(
+        cells=locate_cells(item, cells), turned=(TurnedText(*range_of(item, "Year\n2025"), 90),)
+    )
+    ordered = order_rows(replace(item, facts=facts), len(cells))
+    assert ordered.text == ("Dues\nRemark Year\nclosed by storms\nof last winter 2025\nok 2026\nPage 1")
+    texts = [ordered.text[word.start : word.end] for word in ordered.words]
+    assert texts == ordered.text.split()
+    boxes = {item.text[word.start : word.end]: word.box for word in item.words}
+    assert [word.box for word in ordered.words] == [boxes[text] for text in texts]
+    assert {cell.address: ordered.text[cell.start : cell.end] for cell in ordered.facts.cells} == addresses(
+        item, cells
+    )
+    assert [ordered.text[part.start : part.end] for part in ordered.facts.turned] == ["Year", "2025"]
+
+
+def test_a_page_with_a_cell_whose_place_is_not_sure_keeps_its_order() -> None:
+    rows = [("Remark", "Year"), ("closed by storms", "2025"), ("ok", "2026")]
+    item = page([["Remark", "Year"], ["2025"], ["ok", "2026"], ["closed by storms"]], {"2025": 0.1})
+    cells = cells_of(rows)
+    item = replace(item, facts=ItemFacts(cells=locate_cells(item, cells)))
+    assert order_rows(item, len(cells) + 1) is item
+    assert order_rows(item, len(cells)) is not item
+
+
+def range_of(item: Item, text: str) -> tuple[int, int]:
+    start = item.text.index(text)
+    return start, start + len(text)
 
 
 def test_a_part_of_a_word_is_no_cell() -> None:

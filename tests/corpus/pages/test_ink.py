@@ -172,6 +172,13 @@ def test_letters_of_level_strokes_are_seen_as_their_neighbours_are(is_drawn: boo
     assert seen.tolist() == [is_drawn, is_drawn]
 
 
+def test_words_of_half_a_point_are_hidden_whatever_their_letters(tmp_path: Path) -> None:
+    words = "The fee is EUR 3,333. 1,777 roi lrdl"
+    item = page(tmp_path, SEEN + text_at(72, 600, words, 0.5))
+    assert item.text == "Minutes of the council"
+    assert item.facts.hidden_text == words
+
+
 def test_short_words_of_two_points_are_seen(tmp_path: Path) -> None:
     words = "roi lrdl trc idri lsd iris lot cro"
     assert page(tmp_path, SEEN + text_at(72, 600, words, 2)).text == f"Minutes of the council\n{words}"

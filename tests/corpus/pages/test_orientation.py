@@ -62,6 +62,13 @@ def test_words_lie_where_they_are_on_the_turned_picture(angle: int) -> None:
         assert abs((word.box.y1 + word.box.y2) / 2 * size[1] - y) < 8
 
 
+def test_a_typed_line_on_a_scan_that_stands_upside_down_does_not_hide_its_direction() -> None:
+    scan = letter().rotate(180)
+    ImageDraw.Draw(scan).text((20, 8), "Scanned by the harbour office", "black", ImageFont.load_default(20))
+    lines = read_picture(scan).text.split("\n")
+    assert set(LINES) <= set(lines)
+
+
 def test_a_turned_part_of_an_upright_page_is_read_in_its_own_direction() -> None:
     page = Image.new("RGB", (900, 700), "white")
     page.paste(letter(), (20, 20))

@@ -65,6 +65,35 @@ def test_a_cell_is_named_by_all_words_of_its_row_and_its_column(question: str, e
     assert answer(question, sheet()) == expected
 
 
+LIST = (
+    ("Item", "Value"),
+    ("Share of the ferry", "12.3 %"),
+    ("Day of opening", "14 March 2027"),
+    ("Crane fee", "25"),
+    ("Crane fee in winter", "30"),
+    ("Name", "Alder"),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What is the share of the ferry?", "12.3 %"),
+        ("What is the value of the share of the ferry?", "12.3 %"),
+        ("What is the day of opening?", "14 March 2027"),
+        ("What is the crane fee?", "25"),
+        ("What is the crane fee in winter?", "30"),
+        ("What is the crane fee in summer?", None),
+        ("What is the share of the bus?", None),
+        ("How many shares has the ferry?", None),
+        ("What is the name?", None),
+        ("What is the difference of the share of the ferry?", None),
+    ],
+)
+def test_the_only_column_of_values_needs_no_name(question: str, expected: str | None) -> None:
+    assert answer(question, sheet(LIST)) == expected
+
+
 def test_cells_that_differ_answer_nothing() -> None:
     other = sheet((ROWS[0], ("Alder", "415", "25", "Ida Holm")), ordinal=2)
     assert answer("What is the fee of Alder?", sheet(), other) is None

@@ -104,3 +104,43 @@ def test_dates_and_amounts_are_no_heads_of_rows(values: tuple[str, str], is_head
         page.rule(edge - 5, 300, edge - 5, 390)
     (table,) = find_tables(page.item(), page.picture)
     assert table.header_columns == (2 if is_head else 1)
+
+
+def test_a_note_that_spans_rows_of_figures_beside_them_makes_these_no_heads() -> None:
+    page = DrawnPage()
+    rows = [("Boat", "Dues", "North quay"), ("Petrel", "410", ""), ("Heron", "655", ""), ("Skua", "300", "x")]
+    for number, row in enumerate(rows):
+        for column, text in enumerate(row):
+            page.write(EDGES[column] + 10, 306 + 30 * number, text)
+    for number in range(5):
+        page.rule(EDGES[0], 300 + 30 * number, EDGES[2 if number in {1, 2} else 3], 300 + 30 * number)
+    for edge in EDGES[:4]:
+        page.rule(edge, 300, edge, 420)
+    (table,) = find_tables(page.item(), page.picture)
+    assert table.header_rows == 1
+    assert [head.text for head in table.column_heads(1)] == ["Dues"]
+
+
+@pytest.mark.parametrize(("second", "count"), [(("Boat", "Crew"), 2), (("Skua", "300"), 1)])
+def test_a_blank_row_and_new_heads_in_a_grid_begin_another_table(second: tuple[str, str], count: int) -> None:
+    page = DrawnPage()
+    rows = [
+        ("Boat", "Dues"),
+        ("Petrel", "410"),
+        ("Heron", "655"),
+        ("", ""),
+        second,
+        ("Petrel", "4"),
+        ("Heron", "6"),
+    ]
+    for number, row in enumerate(rows):
+        for column, text in enumerate(row):
+            page.write(EDGES[column] + 10, 306 + 30 * number, text)
+    for number in range(8):
+        page.rule(EDGES[0], 300 + 30 * number, EDGES[2], 300 + 30 * number)
+    for edge in EDGES[:3]:
+        page.rule(edge, 300, edge, 510)
+    tables = find_tables(page.item(), page.picture)
+    assert len(tables) == count
+    heads = [[head.text for head in table.column_heads(1)] for table in tables]
+    assert heads == [["Dues"], ["Crew"]][:count]

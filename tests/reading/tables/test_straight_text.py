@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw
 
 from vrag.geometry import Box, Size
 from vrag.reading.tables.ruled.ruling_lines import find_rules
-from vrag.reading.tables.text_pieces import straighten_words
-from vrag.types import Item, ItemKind, TextSource, Word
+from vrag.reading.tables.text_pieces import join_words, straighten_words
+from vrag.types import Item, ItemFacts, ItemKind, TextSource, TurnedText, Word
 
 SIZE = 1000
 
@@ -66,3 +66,21 @@ def test_the_stem_at_the_side_of_a_word_is_no_rule_but_a_line_beside_it_is() -> 
     rules = find_rules(picture, 400, 200, words, 14, 0.0)
 
     assert [round(rule.at) for rule in rules.vertical] == [200]
+
+
+def test_the_parts_of_a_turned_word_in_a_cell_are_in_their_order() -> None:
+    parts = ((0, 1, 0.9), (1, 6, 0.5), (6, 7, 0.4))
+    words = tuple(Word(start, end, Box.unit(0.5, top, 0.52, top + 0.1)) for start, end, top in parts)
+    item = Item(
+        id="0-1",
+        document="0",
+        document_name="x",
+        kind=ItemKind.PAGE,
+        ordinal=1,
+        text="Rotated pier",
+        words=(*words, Word(8, 12, Box.unit(0.6, 0.4, 0.7, 0.5))),
+        facts=ItemFacts(turned=(TurnedText(0, 7, 270),)),
+    )
+    assert join_words(item, [2, 1, 0]) == "Rotated"
+    assert join_words(item, [3]) == "pier"
+    assert join_words(item, [3, 0, 1, 2]) == "pier Rotated"

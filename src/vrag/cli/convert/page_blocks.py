@@ -19,7 +19,7 @@ import numpy as np
 
 from vrag.reading.page_text import read_page_text
 from vrag.reading.views.text_lines import CELL_GAP
-from vrag.text.signs import CHECKED, NOT_CHECKED
+from vrag.text.signs import CHECKED, CHOSEN, NOT_CHECKED, NOT_CHOSEN
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _may_be_heading(text: str) -> bool:
 
 def list_blocks(item: Item, free: Sequence[bool], sizes: HeadingSizes) -> list[MarkdownBlock]:
     """Return the blocks of a page without the characters that are not free, which stand in tables."""
-    lines = _mark_circles(list_lines(item, free))
+    lines = _mark_buttons(_mark_circles(list_lines(item, free)))
     pitch, right_ends = _pitch(lines), _right_ends(lines)
     blocks: list[MarkdownBlock] = []
     run: list[PageLine] = []
@@ -210,6 +210,17 @@ def _mark_circles(lines: list[PageLine]) -> list[PageLine]:
     return [
         line._replace(text=f"◦{line.text[1:]}") if is_circle else line
         for line, is_circle in zip(lines, circles, strict=True)
+    ]
+
+
+def _mark_buttons(lines: list[PageLine]) -> list[PageLine]:
+    """Return lines with radio buttons as entries that have their state: others are no bullets."""
+    if not any(CHOSEN in line.text for line in lines):
+        return lines
+    is_button = [line.text.startswith((CHOSEN, NOT_CHOSEN)) for line in lines]
+    return [
+        line._replace(text=f"• {line.text}") if button else line
+        for line, button in zip(lines, is_button, strict=True)
     ]
 
 

@@ -46,6 +46,7 @@ from vrag.corpus.formats.libreoffice.worksheet_pages import (
     WorksheetPage,
     find_worksheet_pages,
     locate_cells,
+    order_rows,
     read_outline,
 )
 from vrag.corpus.formats.libreoffice.xml_parts import XmlParts
@@ -176,6 +177,8 @@ class OfficeFile(OpenFile):
             facts = replace(
                 facts, worksheet=page.worksheet, cells=locate_cells(item, page.cells), headings=()
             )
+            item = order_rows(replace(item, facts=facts), len(page.cells))
+            facts = item.facts
         elif title := self._slide_titles.get(ordinal):
             facts = replace(facts, headings=locate_headings(item.text, [(title, 1)]))
         return replace(item, facts=facts, heading=facts.worksheet)

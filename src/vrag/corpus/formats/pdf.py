@@ -96,7 +96,7 @@ class PdfFile(OpenFile):
             if has_doubtful_text(page, layer):
                 with_ocr = options.ocr != "never"
                 facts = replace(facts, hidden_text=remove_undrawn_text(page, with_ocr=with_ocr))
-                layer = _read_words(page) if facts.hidden_text else layer
+                layer = _read_words(page)
             if page.has_unknown_letters:
                 facts = replace(facts, unread=(*facts.unread, UNKNOWN_LETTERS))
             pixels = page.render_pixels(_scale(page.size, options))

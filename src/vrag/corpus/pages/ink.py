@@ -88,6 +88,9 @@ class InkMap:
         letters = np.array([word.end - word.start for word in words])
         turned = _find_turned(layer)
         seen = self._count_strokes(boxes, letters, turned) >= MIN_STROKES
+        # The ink of a whole word may be in a row or two of pixels.
+        sides = (boxes[:, 2:] - boxes[:, :2]) * (self.pixels.shape[1], self.pixels.shape[0])
+        seen &= (sides.min(axis=1) >= MIN_SIDE) | (letters == 1)
         doubtful = np.flatnonzero(~seen)
         counts = np.array([_count_upright(layer.text[words[at].start : words[at].end]) for at in doubtful])
         # Punctuation does not count: dots lead to a number.

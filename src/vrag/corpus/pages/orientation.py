@@ -120,7 +120,7 @@ def _find_angle(pixels: Pixels, lines: Sequence[OcrLine]) -> int:
     samples = [line for line in lines if _is_tall(line) if is_tall] or [
         line for line in lines if not is_tall and _is_wide(line)
     ]
-    samples = sorted(samples, key=_length, reverse=True)[:SAMPLES]
+    samples = sorted(_doubtful_lines(samples), key=_length, reverse=True)[:SAMPLES]
     if not samples:
         return 0
     scores = {
@@ -131,6 +131,12 @@ def _find_angle(pixels: Pixels, lines: Sequence[OcrLine]) -> int:
     if scores[best] < MIN_SCORE:
         return 0
     return best if is_tall or scores[best] >= scores[0] + MIN_GAIN else 0
+
+
+def _doubtful_lines(lines: Sequence[OcrLine]) -> Sequence[OcrLine]:
+    """Return the lines that do not read well if these are most; others may be typed on a turned scan."""
+    doubtful = [line for line in lines if line.score < DOUBTFUL_SCORE]
+    return doubtful if 2 * sum(map(_length, doubtful)) > sum(map(_length, lines)) else lines
 
 
 def _split_directions(lines: Sequence[OcrLine]) -> tuple[list[OcrLine], list[OcrLine]]:

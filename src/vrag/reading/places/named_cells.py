@@ -1,7 +1,7 @@
 """Answers from tables that a file has as such: the one cell that a question names by its row and column.
 
 Where the file itself says what is a cell, the words of its row and its column together are all words of the
-question, and no other cell fits, nothing is left to be guessed.
+question, and no other cell fits, nothing is left to be guessed. The only column of values needs no name.
 """
 
 from __future__ import annotations
@@ -52,11 +52,24 @@ def _list_named(question: str, kind: AnswerKind, table: DocumentTable) -> Iterat
     }
     for cell in table.cells:
         row, column = rows.get(cell.row), columns.get(cell.column)
-        if not row or not column or not cell.text.strip() or row <= column or column <= row:
+        if not row or column is None or not cell.text.strip():
             continue
-        is_named = asked & row and asked & column and asked ^ (row | column) <= common
+        is_named = (
+            _is_named(asked, row, column, common)
+            if len(columns) > 1
+            else asked & row and asked ^ row <= common | column and not row <= common
+        )
         if is_named and not asks_to_compute(question, row | column):
             yield cell
+
+
+def _is_named(
+    asked: frozenset[str], row: frozenset[str], column: frozenset[str], common: frozenset[str]
+) -> bool:
+    """Return whether a question has the words of a row and of a column, and no others but common ones."""
+    if row <= column or column <= row or not asked & row or not asked & column:
+        return False
+    return asked ^ (row | column) <= common
 
 
 def _read_cell(item: str, table: DocumentTable, cell: Cell) -> Reading:

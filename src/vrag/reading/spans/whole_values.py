@@ -48,12 +48,19 @@ _UNIT = rf"""(?:{_SCALE}\s?)?(?:%|％|per\ cent|percent|€|£|¥|dollars?|euros
 _QUANTITY = re.compile(
     rf"(?:(?:US\$|[$€£¥])\s?)?(?:{AMOUNT})(?:\s?{_UNIT}(?!\w)|\s{_SCALE}\b)?", re.IGNORECASE | re.VERBOSE
 )
+_FRACTION = r"(?:\d{1,2}[/⁄]\d{1,2}(?![\w/])|[½⅓⅔¼¾⅛⅜⅝⅞])"
+_WHOLE_BEFORE = re.compile(r"(?<![\w.,/])\d{1,4}\s?\Z")
+_BEGIN_OF_FRACTION = re.compile(_FRACTION)
+_MIXED = re.compile(
+    rf"(?<![\w.,/])\d{{1,4}}\s?{_FRACTION}(?:\s?(?:inch(?:es)?|{_UNIT})(?!\w))?", re.IGNORECASE | re.VERBOSE
+)
+"""A whole number with a fraction: 5 3/8 inches."""
 _PRICE = re.compile(rf"(?:{AMOUNT})\s[^\W\d_]{{3,}}s\b", re.IGNORECASE | re.VERBOSE)
 """An amount in a currency of any name, such as 12 crowns."""
 
 
-TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+(?=\d(?!\d\d(?!\d)))")
-"""Numbers that only stand beside each other, such as 3 2015; 10 000 is one."""
+TWO_NUMBERS = re.compile(r"\d[\d.,]*\s+(?=\d(?!\d\d(?!\d)))(?!\d{1,2}[/⁄]\d)")
+"""Numbers that only stand beside each other, such as 3 2015; 10 000 and 5 3/8 are one."""
 
 
 def skip_neighbour(text: str, start: int, end: int) -> int:
@@ -77,7 +84,7 @@ def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[i
     ...  for cut, kind in (("2027", AnswerKind.DATE), ("2027", AnswerKind.YEAR), ("12", AnswerKind.MONEY))]
     ['3 May 2027', '2027', '12 crowns']
     """
-    patterns = [_ADDRESS, _POWER, _QUANTITY]
+    patterns = [_ADDRESS, _POWER, _MIXED, _QUANTITY]
     if kind is not AnswerKind.YEAR:
         patterns[2:2] = [_PHONE, _CODE, _LETTERED]
     if kind is AnswerKind.DATE:
@@ -85,6 +92,8 @@ def complete_value(text: str, start: int, end: int, kind: AnswerKind) -> tuple[i
     if kind is AnswerKind.MONEY:
         patterns.insert(0, _PRICE)
     begin = max(start - _REACH, 0)
+    if _BEGIN_OF_FRACTION.match(text, start) and (whole := _WHOLE_BEFORE.search(text, begin, start)):
+        start = whole.start()
     for pattern in patterns:
         for match in pattern.finditer(text, begin, end + _REACH):
             first, last = match.span()

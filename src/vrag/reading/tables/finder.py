@@ -12,7 +12,7 @@ from vrag.reading.tables.grid import Area
 from vrag.reading.tables.head_block import divide_repeated_heads
 from vrag.reading.tables.heads import add_head_rows, find_first_figures, has_heads, is_head_of, make_table
 from vrag.reading.tables.ruled.ruled_tables import (
-    build_grid,
+    build_grids,
     connect_rules,
     extend_area,
     has_hidden_cells,
@@ -192,12 +192,11 @@ def _ruled_grids(page: StraightWords, rules: RulingLines, free: set[int], tolera
     Rules that nearly meet are connected first; where that gives no grid, only those that do meet.
     """
     for loose in connect_rules(rules, REACH * tolerance):
-        if grid := build_grid(loose, page, free, tolerance):
-            yield grid
+        if grids := build_grids(loose, page, free, tolerance):
+            yield from grids
             continue
         for connected in connect_rules(loose, tolerance):
-            if grid := build_grid(connected, page, free, tolerance):
-                yield grid
+            yield from build_grids(connected, page, free, tolerance)
 
 
 def _find_aligned(page: StraightWords, rules: RulingLines, free: set[int]) -> list[Grid]:

@@ -100,8 +100,13 @@ def count_header_rows(cells: Sequence[Cell], grid: Grid) -> int:
     if first_data is not None:
         while count > 1 and _is_section(cells, count - 1, grid.width):
             count -= 1
-    # A head that spans rows or columns has its own heads below.
-    spans = [cell.row + cell.rows for cell in cells if cell.row < max(count, 1) and cell.rows > 1]
+    # A head that spans rows or columns has its own heads below; a note beside a table may span its figures.
+    spans = [
+        cell.row + cell.rows
+        for cell in cells
+        if cell.row < max(count, 1) and cell.rows > 1
+        if cell.column == 0 or first_data is None or cell.row + cell.rows <= first_data
+    ]
     count = max([count, *(end for end in spans if end <= MAX_HEADER_ROWS and end < height)])
     if first_data is None and any(cell.row == 0 and cell.columns > 1 for cell in cells):
         count = max(count, min(2, height - 1))

@@ -177,7 +177,7 @@ def join_words(item: Item, words: Sequence[int]) -> str:
     """Return words as one text: as the item has them where they follow each other, else with spaces."""
     parts: list[str] = []
     before = -2
-    for number in words:
+    for number in _order_turned(item, words):
         word = item.words[number]
         if parts:
             between = item.text[item.words[before].end : word.start] if number == before + 1 else " "
@@ -186,6 +186,16 @@ def join_words(item: Item, words: Sequence[int]) -> str:
         parts.append(item.text[word.start : word.end])
         before = number
     return " ".join("".join(parts).split())
+
+
+def _order_turned(item: Item, words: Sequence[int]) -> Sequence[int]:
+    """Return words in the order of their line if all are of one that runs up or down; others as they are."""
+    turned = [part for part in item.facts.turned if part.angle % 180]
+    if not turned or not words:
+        return words
+    first, last = min(words), max(words)
+    start, end = item.words[first].start, item.words[last].end
+    return sorted(words) if any(part.start <= start and end <= part.end for part in turned) else words
 
 
 def split_rows(page: StraightWords, chosen: Iterable[int]) -> list[list[int]]:

@@ -11,6 +11,10 @@ Const MAX_ROWS = 4000            ' beyond which the heights of rows are as they 
 Const MAX_OVERFLOWING = 2000     ' cells whose text runs over their neighbours
 Const MAX_MERGED_COLUMNS = 30     ' beyond the last contents, for the text of merged cells
 Const ROWS_OF_A_PAGE = 30
+Const TURNED_ROWS = 60           ' beyond which turned texts are not looked for
+Const ALWAYS_STORED = " IF COMPARE "   ' fields of Word whose results are as the file has them; the others where it has some
+Const STORED_FIELDS = " REF PAGEREF NOTEREF STYLEREF SEQ SECTION SECTIONPAGES SAVEDATE CREATEDATE PRINTDATE EDITTIME REVNUM NUMWORDS NUMCHARS "
+Const MAX_PART_BYTES = 33554432  ' of a part of a Word file beyond which its fields are as LibreOffice computes them
 Const CONTENTS = 23              ' numbers, dates, text and formulas, of com.sun.star.sheet.CellFlags
 
 Sub PrintDocument(documentName)
@@ -18,6 +22,7 @@ Sub PrintDocument(documentName)
   On Error Goto Failed
   EnableReschedule False   ' nothing draws windows meanwhile: those of comments crash a LibreOffice without them
   folder = WorkFolder()
+  KeepFieldResults folder & "document/" & documentName
   document = StarDesktop.loadComponentFromURL(folder & "document/" & documentName, "_blank", 0, LoadSettings())
   If Not IsNull(document) Then PrintOpened document, folder & "out/"
 Failed:
@@ -32,6 +37,89 @@ Function WorkFolder()
   substitution = createUnoService("com.sun.star.util.PathSubstitution")
   user = substitution.getSubstituteVariableValue("$(user)")
   WorkFolder = Left(user, Len(user) - Len("profile/user"))
+End Function
+
+Sub KeepFieldResults(address)
+  ' Fields of a Word file show what Word last showed. LibreOffice would compute some of them anew, without what they refer to:
+  ' their codes get a name that it does not know.
+  Dim package, folder, names, n
+  If LCase(Right(address, 5)) <> ".docx" And LCase(Right(address, 5)) <> ".docm" Then Exit Sub
+  On Error Goto Failed
+  package = createUnoService("com.sun.star.packages.Package")
+  package.initialize(Array(address, NamedSetting("StorageFormat", "ZipFormat")))
+  folder = package.getByHierarchicalName("word")
+  names = folder.getElementNames()
+  For n = 0 To UBound(names)
+    If LCase(Right(names(n), 4)) = ".xml" Then KeepResultsIn folder.getByName(names(n))
+  Next n
+  package.commitChanges()
+Failed:
+End Sub
+
+Sub KeepResultsIn(part)
+  Dim stream, text, renamed, file, out
+  If part.getPropertyValue("Size") > MAX_PART_BYTES Then Exit Sub
+  stream = createUnoService("com.sun.star.io.TextInputStream")
+  stream.setInputStream(part.getInputStream())
+  stream.setEncoding("UTF-8")
+  text = stream.readString(Array(), False)
+  renamed = RenameCodes(RenameCodes(text, "<w:instrText", ">", "w:fldCharType=""end"""), "<w:fldSimple", "w:instr=""", "</w:fldSimple>")
+  If renamed = text Then Exit Sub
+  file = createUnoService("com.sun.star.io.TempFile")
+  out = createUnoService("com.sun.star.io.TextOutputStream")
+  out.setOutputStream(file.getOutputStream())
+  out.setEncoding("UTF-8")
+  out.writeString(renamed)
+  out.flush()
+  file.seek(0)
+  part.setInputStream(file.getInputStream())
+End Sub
+
+Function RenameCodes(text, element, lead, closing)
+  ' The text with a prefix before the codes that follow `lead` in an element.
+  Dim parts, n, start, code
+  parts = Split(text, element)
+  For n = 1 To UBound(parts)
+    start = InStr(1, parts(n), lead, 0)
+    If start > 0 Then
+      start = start + Len(lead)
+      code = FirstWord(Mid(parts(n), start, 40))
+      If InStr(1, ALWAYS_STORED, " " & code & " ", 0) > 0 Or (InStr(1, STORED_FIELDS, " " & code & " ", 0) > 0 And HasResult(parts(n), start, closing)) Then
+        parts(n) = Left(parts(n), start - 1) & "STORED_" & LTrim(Mid(parts(n), start))
+      End If
+    End If
+  Next n
+  RenameCodes = Join(parts, element)
+End Function
+
+Function FirstWord(text)
+  Dim word, last
+  word = LTrim(text)
+  last = InStr(1, word, " ", 0)
+  If last > 0 Then word = Left(word, last - 1)
+  last = InStr(1, word, "<", 0)
+  If last > 0 Then word = Left(word, last - 1)
+  last = InStr(1, word, """", 0)
+  If last > 0 Then word = Left(word, last - 1)
+  FirstWord = UCase(word)
+  If word = "" Then FirstWord = "-"
+End Function
+
+Function HasResult(part, start, closing) As Boolean
+  ' Whether a text follows before the end of the field.
+  Dim last, first
+  last = InStr(start, part, closing, 0)
+  first = InStr(start, part, "<w:t>", 0)
+  If first = 0 Then first = InStr(start, part, "<w:t ", 0)
+  HasResult = False
+  If first > 0 And first < last Then HasResult = (Mid(part, InStr(first, part, ">", 0) + 1, 6) <> "</w:t>")
+End Function
+
+Function NamedSetting(key, content)
+  Dim made As New com.sun.star.beans.NamedValue
+  made.Name = key
+  made.Value = content
+  NamedSetting = made
 End Function
 
 Function LoadSettings()
@@ -266,7 +354,7 @@ Sub WidenColumns(area, values)
       If column.Width < before Then column.Width = before
       If column.Width > before And column.Width > MAX_COLUMN_WIDTH Then
         If before > MAX_COLUMN_WIDTH Then column.Width = before Else column.Width = MAX_COLUMN_WIDTH
-        area.getCellRangeByPosition(n, 0, n, area.Rows.Count - 1).IsTextWrapped = True
+        WrapColumn area.getCellRangeByPosition(n, 0, n, area.Rows.Count - 1)
       End If
     End If
   Next n
@@ -274,6 +362,26 @@ Sub WidenColumns(area, values)
     LetOverflow area, values, overflowing(n)
   Next n
 End Sub
+
+Sub WrapColumn(cells)
+  ' All texts but turned ones near the top, such as the names of columns: these would be wrapped at the height of their row.
+  Dim turned(TURNED_ROWS)
+  Dim n, last
+  last = cells.Rows.Count - 1
+  If last > TURNED_ROWS Then last = TURNED_ROWS
+  For n = 0 To last
+    turned(n) = IsTurned(cells.getCellByPosition(0, n))
+  Next n
+  cells.IsTextWrapped = True
+  For n = 0 To last
+    If turned(n) Then cells.getCellByPosition(0, n).IsTextWrapped = False
+  Next n
+End Sub
+
+Function IsTurned(cell) As Boolean
+  ' A text that runs up or down, in one line.
+  IsTurned = (cell.RotateAngle <> 0 And Not cell.IsTextWrapped And InStr(cell.String, Chr(10)) = 0)
+End Function
 
 Sub LetOverflow(area, values, cell)
   ' Text that has room runs over its neighbours again; other text stays wrapped, in a wider column.

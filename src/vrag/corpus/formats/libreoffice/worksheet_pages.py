@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from itertools import pairwise
+from dataclasses import replace
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from vrag.corpus.formats.libreoffice.xml_parts import attribute, find_all
@@ -210,3 +211,86 @@ class _Link(NamedTuple):
 
 def _letters(cell: WorksheetCell) -> str:
     return "".join(cell.text.split())
+
+
+class _Part(NamedTuple):
+    """A part of the text of a page, and where it begins in the text that is put into order."""
+
+    start: int
+    end: int
+    place: int
+
+
+def order_rows(item: Item, count: int) -> Item:
+    """Return a page of a workbook with its text by rows: LibreOffice draws cells with several lines last.
+
+    Args:
+        item: The page, with the addresses of its cells.
+        count: Number of cells that are seen on it. Where some have no address, the page stays as it is.
+    """
+    cells = sorted(item.facts.cells, key=_row_and_column)
+    if len(cells) != count or all(a.end <= b.start for a, b in pairwise(cells)):
+        return item
+    by_place = sorted(cells, key=lambda cell: cell.start)
+    if any(a.end > b.start for a, b in pairwise(by_place)):
+        return item
+    rows = [
+        [(cell.start, cell.end) for cell in row]
+        for _, row in groupby(cells, key=lambda cell: _row_and_column(cell)[0])
+    ]
+    first, *others = _text_between(item.text, by_place)
+    return _rearrange(item, [line for line in (first, *rows, *others) if line])
+
+
+def _row_and_column(cell: AddressedCell) -> tuple[int, int, str]:
+    """Return the number of the row of a cell, and its column as one that sorts."""
+    row = cell.address.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    column = cell.address.removesuffix(row)
+    return int(row), len(column), column
+
+
+def _text_between(text: str, cells: Sequence[AddressedCell]) -> list[list[tuple[int, int]]]:
+    """Return the text before the first cell, and each that stands between or behind cells, as ranges."""
+    ends = [0, *(cell.end for cell in cells)]
+    starts = [*(cell.start for cell in cells), len(text)]
+    found: list[list[tuple[int, int]]] = []
+    for start, end in zip(ends, starts, strict=True):
+        part = text[start:end]
+        begin = start + len(part) - len(part.lstrip())
+        found.append([(begin, begin + len(part.strip()))] if part.strip() else [])
+    return found
+
+
+def _rearrange(item: Item, lines: Sequence[Sequence[tuple[int, int]]]) -> Item:
+    """Return an item with ranges of its text as lines, and its words and facts where they are then."""
+    parts: list[_Part] = []
+    at = 0
+    for line in lines:
+        for start, end in line:
+            parts.append(_Part(start, end, at))
+            at += end - start + 1
+    text = "\n".join(" ".join(item.text[start:end] for start, end in line) for line in lines)
+    starts = [word.start for word in item.words]
+    words = [
+        replace(word, start=word.start - part.start + part.place, end=word.end - part.start + part.place)
+        for part in parts
+        for word in item.words[bisect_left(starts, part.start) : bisect_left(starts, part.end)]
+    ]
+    turned = [
+        replace(
+            each,
+            start=max(each.start, part.start) - part.start + part.place,
+            end=min(each.end, part.end) - part.start + part.place,
+        )
+        for part in parts
+        for each in item.facts.turned
+        if each.start < part.end and part.start < each.end
+    ]
+    cells = [
+        replace(cell, start=part.place, end=part.place + part.end - part.start)
+        for part in parts
+        for cell in item.facts.cells
+        if (cell.start, cell.end) == (part.start, part.end)
+    ]
+    facts = replace(item.facts, turned=tuple(turned), cells=tuple(cells))
+    return replace(item, text=text, words=tuple(words), facts=facts)

@@ -26,6 +26,10 @@ REGULAR = 1.7
 """Space between two letters by the median one, from which a word ends."""
 OTHER_SPACING = 1.5
 """Space between letters by that of the letters before them, from which they are set apart in another way."""
+MAX_TURNED_SPACE = 0.28
+"""Usual space between letters of turned text, in heights, up to which they are not set apart.
+
+PDFium has each of them as a line where they are drawn one by one."""
 MIN_SPACES = 3
 """Spaces in a row that show how letters are set apart."""
 MAX_CUT_RUN = 400
@@ -77,6 +81,8 @@ def _join_run(run: Sequence[LayerWord]) -> list[LayerWord]:
     A run is cut where letters with typed spaces meet others that their font sets apart.
     """
     gaps = [after.upright[0] - before.upright[2] for before, after in pairwise(run)]
+    if run[0].turn and median(gaps) <= MAX_TURNED_SPACE * _height_of(run):
+        return list(run)
     best = _group_letters(run, gaps)
     for cut in _list_cuts(gaps):
         first, rest = _group_letters(run[:cut], gaps[: cut - 1]), _group_letters(run[cut:], gaps[cut:])
@@ -107,8 +113,7 @@ def _list_cuts(gaps: Sequence[float]) -> Iterator[int]:
 def _group_letters(run: Sequence[LayerWord], gaps: Sequence[float]) -> list[Sequence[LayerWord]]:
     """Return the letters of each word of a run; nothing if they are none."""
     usual = median(gaps)
-    height = max(word.upright[3] - word.upright[1] for word in run)
-    if usual > MAX_GAP * height:
+    if usual > MAX_GAP * _height_of(run):
         return []
     groups = [[run[0]]]
     for gap, word in zip(gaps, run[1:], strict=True):
@@ -119,6 +124,10 @@ def _group_letters(run: Sequence[LayerWord], gaps: Sequence[float]) -> list[Sequ
         _GROUPED_NUMBER.fullmatch(_text_of(group)) for group in groups
     )
     return list(groups) if is_text else []
+
+
+def _height_of(run: Sequence[LayerWord]) -> float:
+    return max(word.upright[3] - word.upright[1] for word in run)
 
 
 def _text_of(group: Sequence[LayerWord]) -> str:

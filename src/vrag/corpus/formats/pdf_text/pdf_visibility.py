@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 DRAWN_MODES = frozenset(range(3))
 """Modes of text that is filled or stroked. The others are not to be seen: layers of scans, and clips."""
+UNSEEN_MODE = 3
+"""Mode of text for search only."""
+MIN_REPEATED, MIN_SAME_LETTERS = 0.5, 0.7
+"""Part of a text for search only that lies in the place of drawn text, and of its letters that this has."""
 MAX_COMPARED = 2000
 """Texts of a page that are compared with each other."""
 MAX_TESTS = 40
@@ -113,7 +118,8 @@ def _overlap_much(first: NDArray[np.float64], second: NDArray[np.float64]) -> ND
 def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
     """Take the text out of a page that is not drawn on it, and return it.
 
-    The page has a text layer without it from then on. Letters that PDFium lacks stay: other readers have
+    The page has a text layer without it from then on, nor has it text for search only that says what drawn
+    text in its place says. Letters that PDFium lacks stay: other readers have
     them. Text under a picture goes only if OCR reads something
     else there: scans have their text layer under them.
     """
@@ -134,9 +140,46 @@ def remove_undrawn_text(page: PdfiumPage, *, with_ocr: bool) -> str:
             if left and not _is_drawn(page, left):
                 removed |= {address_of(text.handle) for text in left}
                 hidden += [_text_of(text.handle, layer) for text in left]
+        _remove_repeated(
+            page, [text for text in objects.texts if address_of(text.handle) not in removed], layer
+        )
     finally:
         raw.FPDFText_ClosePage(layer)
     return " ".join(" ".join(filter(None, hidden)).split())
+
+
+def _remove_repeated(page: PdfiumPage, drawn: Sequence[_TextObject], layer: Any) -> None:  # noqa: ANN401
+    """Take text for search only out of a page where it says what drawn text says, but for some letters."""
+    from pypdfium2 import raw
+
+    unseen = [
+        _TextObject(entry, _bounds(entry), "")
+        for kind, entry in page.objects
+        if kind == raw.FPDF_PAGEOBJ_TEXT and raw.FPDFTextObj_GetTextRenderMode(entry) == UNSEEN_MODE
+    ]
+    if not drawn or len(unseen) * len(drawn) > MAX_COMPARED**2:
+        return
+    boxes = np.array([text.bounds for text in drawn])
+    for text in unseen:
+        around = [drawn[at] for at in _find_level(boxes, text.bounds).tolist()]
+        if sum(_share(text.bounds, other.bounds) for other in around) >= MIN_REPEATED:
+            said = " ".join(_text_of(other.handle, layer) for other in around)
+            if _says_same(_text_of(text.handle, layer), said):
+                raw.FPDFPageObj_SetIsActive(text.handle, False)
+
+
+def _find_level(boxes: NDArray[np.float64], own: Rect) -> NDArray[np.int64]:
+    """Return the numbers of the boxes that overlap one and are about as high: lines like it."""
+    heights, height = boxes[:, 3] - boxes[:, 1], own[3] - own[1]
+    is_over = (boxes[:, :2] < own[2:]).all(axis=1) & (boxes[:, 2:] > own[:2]).all(axis=1)
+    return np.flatnonzero(is_over & (heights < 2 * height) & (heights > height / 2))
+
+
+def _says_same(text: str, said: str) -> bool:
+    """Return whether most letters of a text stand, in their order, in another one."""
+    own, other = ("".join(filter(str.isalnum, each.casefold())) for each in (text, said))
+    blocks = SequenceMatcher(None, own, other, autojunk=False).get_matching_blocks() if own else ()
+    return sum(block.size for block in blocks) >= MIN_SAME_LETTERS * len(own)
 
 
 def _is_drawn(page: PdfiumPage, texts: Sequence[_TextObject]) -> bool:

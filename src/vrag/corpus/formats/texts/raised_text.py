@@ -1,7 +1,7 @@
 """Letters of HTML that are set in another way: raised (m², 51,934 ²), lowered (H₂O) or reversed.
 
 A raised figure or letter behind a number is the mark of a note and stands apart, so that the number stays
-what it is; behind 10 it is an exponent.
+what it is; behind 10 it is an exponent, and two figures behind a price are its cents.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _LOWERED_SIMPLE = re.compile(r"[0-9+\-−=()]{1,6}")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|e|o|a|os|as|º|ª|ème|eme|te|ten)", re.IGNORECASE)
 _ORDINAL_NUMBER = re.compile(r"(?<![\d.,])\d{1,4}$")
 _POWER = re.compile(r"(?:(?<![\d.,])10|\d\s?[×·x*]\s?\d+)$")
+_CENTS = re.compile(r"\d[059]|[5-9]\d")
+"""Few documents have so many notes, and these numbers are those of prices."""
+_PRICE = re.compile(r"(?:[$€£¥]|\b(?:EUR|USD|GBP|CHF|SEK|NOK|DKK|PLN|CAD|AUD|kr\.?|zł))\s?\d{1,3}$")
+_BEFORE_DECIMALS = re.compile(r"(?<![\d.,])\d{1,3}[.,]$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}$")
 _NUMBER_END = re.compile(r"\d\s?[)%]?$")
 
@@ -57,13 +61,17 @@ def raise_text(before: str, text: str) -> str:
 
     >>> [raise_text(*pair) for pair in (("51,934", "2"), ("m", "2"), ("1", "st"), ("Total", "[3]"))]
     [' ²', '²', 'st', ' [3]']
-    >>> raise_text("10", "6")
-    '⁶'
+    >>> raise_text("10", "6"), raise_text("now $14", "95"), raise_text("nur 3,", "49")
+    ('⁶', '.95', '49')
     """
     text = " ".join(text.split())
     if not text or text in {"*", "†", "‡", "§", "®", "™", "°"}:
         return text
     if _ORDINAL.fullmatch(text) and _ORDINAL_NUMBER.search(before) and (len(text) > 1 or text in "eº"):
+        return text
+    if _CENTS.fullmatch(text) and _PRICE.search(before):
+        return f".{text}"
+    if len(text) == 2 and text.isdecimal() and _BEFORE_DECIMALS.search(before):
         return text
     raised = to_superscript(text) if _SIMPLE.fullmatch(text) else text
     if _NUMBER_END.search(before) and not _POWER.search(before):

@@ -13,6 +13,7 @@ from vrag.reading.tables.captions import NUMBERED_TITLE, TABLE_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.grid import Area, Grid, GridCell, cluster, connect, without_empty_places
 from vrag.reading.tables.ruled.ruling_lines import RulingLines
+from vrag.reading.tables.ruled.title_rows import split_stacked
 from vrag.reading.tables.text_kinds import begins_with_number, is_number, is_year
 from vrag.reading.tables.text_pieces import find_statements, split_pieces
 
@@ -69,13 +70,14 @@ def connect_rules(rules: RulingLines, tolerance: float) -> list[RulingLines]:
     ]
 
 
-def build_grid(
+def build_grids(
     rules: RulingLines, page: StraightWords, words: Iterable[int], tolerance: float
-) -> Grid | None:
+) -> list[Grid]:
     """Build the grid of connected rules and put the words into its cells.
 
     Returns:
-        The grid; None if the rules bound no table: fewer than two rows or columns with words.
+        The grid, or two and more where tables stand below each other in one grid, as on a sheet; none if the
+        rules bound no table: fewer than two rows or columns with words.
     """
     ys, xs = (
         _places(rules.horizontal, rules.vertical, tolerance),
@@ -83,11 +85,11 @@ def build_grid(
     )
     height, width = len(ys) - 1, len(xs) - 1
     if height < 2 or width < 2 or height * width > MAX_PLACES:
-        return None
+        return []
     right = _walls(rules.vertical, xs, ys, tolerance)
     below = _walls(rules.horizontal, ys, xs, tolerance)
     if not (_mostly_through(below, xs) and _mostly_through(right, ys)):
-        return None
+        return []
     owners = _merge_places(height, width, right, below)
     contents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index in words:
@@ -102,8 +104,12 @@ def build_grid(
     )
     area = Area(xs[0], ys[0], xs[-1], ys[-1])
     ruled_below = frozenset(row for row in range(height) if sum(below[row + 1]) * 2 > width)
-    grid = without_empty_places(Grid(cells=cells, area=area, ruled_below=ruled_below, ruled=True))
-    return grid if _is_table(grid) else None
+    whole = Grid(cells=cells, area=area, ruled_below=ruled_below, ruled=True)
+    parts = [without_empty_places(part) for part in split_stacked(page, whole, ys)]
+    if len(parts) > 1 and all(map(_is_table, parts)):
+        return parts
+    grid = without_empty_places(whole)
+    return [grid] if _is_table(grid) else []
 
 
 def _places(rules: Sequence[RulingLine], others: Sequence[RulingLine], tolerance: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Rows of a frame of rules that are none of its table: the numbered title at the top, notes at the bottom."""
+"""Rows that bound a table in a frame of rules: a numbered title, notes, blank rows between two tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.reading.tables.captions import NOTE, TABLE_TITLE
-from vrag.reading.tables.text_kinds import count_words
+from vrag.reading.tables.text_kinds import count_words, is_number
 from vrag.reading.tables.text_pieces import join_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vrag.reading.tables.grid import Grid
     from vrag.reading.tables.text_pieces import StraightWords
 
@@ -38,6 +40,53 @@ def without_title_and_notes(grid: Grid, page: StraightWords) -> Grid:
         y2=grid.area.y2 if bottom == grid.height else float(boxes[:, 3].max()),
     )
     return replace(grid, cells=tuple(cells), ruled_below=below, area=area)
+
+
+def split_stacked(page: StraightWords, grid: Grid, places: Sequence[float]) -> list[Grid]:
+    """Return the tables of a frame, each below the one before with heads of its own behind a blank row.
+
+    Args:
+        page: The words of the page.
+        grid: The frame, with its empty rows.
+        places: The positions of its horizontal lines.
+    """
+    filled = {row for cell in grid.cells if cell.words for row in range(cell.row, cell.row + cell.rows)}
+    starts = [0]
+    for row in sorted(filled):
+        if row - 1 in filled or row == 0 or row + 1 not in filled:
+            continue
+        above = range(starts[-1], row)
+        has_figures = any(map(is_number, _list_texts(grid, page, above)))
+        if has_figures and _is_head_row(grid, page, row):
+            starts.append(row)
+    ends = [*starts[1:], grid.height]
+    return [_cut_rows(grid, places, start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def _is_head_row(grid: Grid, page: StraightWords, row: int) -> bool:
+    """Return whether a row has two names and more and no number, and the one below it has a number."""
+    heads = _list_texts(grid, page, range(row, row + 1))
+    values = _list_texts(grid, page, range(row + 1, row + 2))
+    return len(heads) > 1 and not any(map(is_number, heads)) and any(map(is_number, values))
+
+
+def _list_texts(grid: Grid, page: StraightWords, rows: range) -> list[str]:
+    """Return the texts of the cells that begin in some rows."""
+    return [
+        join_words(page.item, [page.numbers[index] for index in cell.words])
+        for cell in grid.cells
+        if cell.words and cell.row in rows
+    ]
+
+
+def _cut_rows(grid: Grid, places: Sequence[float], start: int, end: int) -> Grid:
+    """Return the rows from one up to another as a grid of their own."""
+    return replace(
+        grid,
+        cells=tuple(replace(cell, row=cell.row - start) for cell in grid.cells if start <= cell.row < end),
+        area=grid.area._replace(y1=places[start], y2=places[end]),
+        ruled_below=frozenset(row - start for row in grid.ruled_below if start <= row < end),
+    )
 
 
 def _is_only_cell(grid: Grid, row: int) -> bool:
