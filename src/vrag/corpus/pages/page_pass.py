@@ -93,9 +93,9 @@ def read_page(
     facts = _add_hidden(facts, _join_words(layer, struck))
     layer = remove_words(layer, ~struck)
     if mode == "always":
-        parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, [WHOLE]))
+        found = _keep_new(_read_regions(pixels, [WHOLE]), struck_boxes, PlacedText())
+        found, crossed = _leave_out_struck(pixels, found)
         facts = _add_hidden(facts, crossed)
-        found = _keep_new(parts, struck_boxes, PlacedText())
         if found:
             return _to_reading(join_rows(_join_all(found, [])), TextSource.OCR, facts)
     ink = InkMap(pixels)
@@ -116,8 +116,8 @@ def read_page(
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=(*facts.unread, NOT_READ)))
     lines, slanted = split_lines(level), remove_words(layer, is_slanted)
     regions = [region for region in regions if not layer.words or _may_have_text(ink, region)]
-    parts, crossed = _leave_out_struck(pixels, _read_regions(pixels, regions))
-    found = _keep_new([_without_stamp(part, slanted.text) for part in parts], boxes, level)
+    parts = (_without_stamp(part, slanted.text) for part in _read_regions(pixels, regions))
+    found, crossed = _leave_out_struck(pixels, _keep_new(list(parts), boxes, level))
     facts = _add_hidden(facts, crossed)
     if not found:
         return _to_reading(layer, TextSource.LAYER, replace(facts, unread=unread))
