@@ -179,3 +179,13 @@ def test_a_statement_in_a_cell_has_the_words_of_its_heads_and_of_no_other_row() 
 def test_places_that_no_table_has_are_refused(cell: list[int]) -> None:
     with pytest.raises(ValueError, match=r"without a place|too many places"):
         decode_facts(json.dumps({"tables": [{"cells": [cell]}]}))
+
+
+def test_a_number_of_the_question_is_not_certain_and_others_stay_so() -> None:
+    ferry = make_item("The ferry carried 48,200 passengers in 2024. That is more than ever before.")
+    reading = ask("How many passengers did the ferry carry in 2024?", ferry)
+    assert (reading.text, reading.is_certain) == ("48,200", True)
+    group = make_item("A group of 10 or more pays less: EUR 1 150.")
+    reading = ask("What does a group of 10 or more pay?", group)
+    assert reading.text == "10"
+    assert not reading.is_certain

@@ -90,7 +90,6 @@ def can_answer(question: str, reading: Reading, caption: str = "") -> bool:
     return (
         is_of_kind(reading.text, kind)
         and not repeats_question(reading.text, question)
-        and not (_repeats_number(reading.text, question) and not reading.arithmetic)
         and not is_measured_otherwise(question, reading.text, around)
         and not is_whole_of_part(question, reading.text, reading.context)
     )
@@ -128,7 +127,7 @@ def repeats_question(text: str, question: str) -> bool:
     return bool(words) and words.issubset(token.term for token in tokens(question))
 
 
-def _repeats_number(text: str, question: str) -> bool:
+def repeats_number(text: str, question: str) -> bool:
     """Return whether an answer with figures only has words of the question, such as the number of a rule.
 
     "What do groups of 10 or more pay?" does not ask for the 10.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
 from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
-from vrag.reading.answer_checks import can_answer
+from vrag.reading.answer_checks import can_answer, repeats_number
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, match_values
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_text import PageText
@@ -111,10 +111,13 @@ def is_certain(question: str, candidate: PageCandidate, probability: float) -> b
     It is running text with a high probability, or one cell that is read, and the question names it: all words
     of the head of its row, and some of its column, or the other way round. Heads and caption, and what the
     heads of rows are called in a table that the file has as such, have most words of the question and all its
-    numbers, and it asks for nothing that has to be computed. Of other kinds a probability tells too little on
-    documents that the reader has not learnt from; see docs/reading.md.
+    numbers, and it asks for nothing that has to be computed. Nor is it a number of the question: such
+    candidates stay, since the probabilities of others were learnt beside them. Of other kinds a
+    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
     """
     source, table = candidate.source, candidate.table
+    if repeats_number(candidate.reading.text, question) and not candidate.reading.arithmetic:
+        return False
     if isinstance(source, ScoredSpan):
         return probability >= CERTAIN_TEXT
     if not isinstance(source, RankedAnswer) or table is None or probability < CERTAIN:
