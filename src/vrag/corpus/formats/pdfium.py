@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 MAX_PLACE_SIDE = 4000
 """Longest side in pixels of a page of which a place is rendered to compare it."""
 LAST_LATIN_LETTER = "\u024f"
-FULL_WIDTH = ("\uff01", "\uff5e")
-"""First and last of the full-width forms of ASCII characters."""
 MAX_OBJECTS = 20_000
 """Objects of a page that are looked through."""
 MAX_FONT_OBJECTS = 10_000
@@ -310,6 +308,8 @@ class PdfiumPage:
         """The annotations that it shows; known once `annotations` has opened what they draw."""
         self.has_unknown_letters = False
         """True if it has letters of which nobody knows which they are; known once its words were read."""
+        self.full_width_letters = frozenset[str]()
+        """ASCII letters, digits and signs of which it has the full-width form; likewise."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -394,17 +394,7 @@ class PdfiumPage:
         """
         if not text or not self.has_replaced_fonts:
             return True
-        return max(text) <= LAST_LATIN_LETTER and self._full_width_letters.isdisjoint(text)
-
-    @cached_property
-    def _full_width_letters(self) -> frozenset[str]:
-        """ASCII letters, digits and signs of which the page has the full-width form."""
-        with self.layer() as layer:
-            characters = layer.characters()
-        first, last = FULL_WIDTH
-        return frozenset(
-            chr(ord(each) - ord(first) + ord("!")) for each in characters if first <= each <= last
-        )
+        return max(text) <= LAST_LATIN_LETTER and self.full_width_letters.isdisjoint(text)
 
     def render(self, scale: float) -> Image:
         """Render the page as `render_pixels` does, as an image of mode RGBX, or L without colours."""

@@ -41,6 +41,8 @@ MIN_LETTER_WIDTH = 4
 """Pixels of a letter on average, below which what lies between these edges is a small part of a word."""
 LEVEL_LETTERS = frozenset("一二三亖ーｰㅡᅳـ")
 """Letters of level strokes alone."""
+MAX_COUNTED = 1 << 19
+"""Pixels of words that are looked at in one pass."""
 MIN_RULED_HEIGHT, MIN_RULE_CONTRAST = 10, 60
 """Height of a word in pixels, and levels of grey between it and its ground, from which a rule is sought."""
 RULE_PLACE, MIN_RULE_SHARE, MAX_RULE_THICKNESS = (0.25, 0.62), 0.97, 0.25
@@ -92,7 +94,8 @@ class InkMap:
         sides = (boxes[:, 2:] - boxes[:, :2]) * (self.pixels.shape[1], self.pixels.shape[0])
         seen &= (sides.min(axis=1) >= MIN_SIDE) | (letters == 1)
         doubtful = np.flatnonzero(~seen)
-        counts = np.array([_count_upright(layer.text[words[at].start : words[at].end]) for at in doubtful])
+        texts = (layer.text[words[at].start : words[at].end] for at in doubtful.tolist())
+        counts = np.fromiter(map(_count_upright, texts), np.int64, len(doubtful))
         # Punctuation does not count: dots lead to a number.
         faint, marks = doubtful[counts > 0], doubtful[counts == 0].tolist()
         seen[faint] = self._find_faint(boxes[faint], counts[counts > 0], turned[faint])
@@ -131,7 +134,7 @@ class InkMap:
 
     def _find_faint(
         self, boxes: NDArray[np.float64], letters: NDArray[np.int64], is_turned: NDArray[np.bool_]
-    ) -> list[bool]:
+    ) -> NDArray[np.bool_]:
         """Return for each word whether it has strokes in the full picture, however faint their colour."""
         size = (self.pixels.shape[1], self.pixels.shape[0])
         sides = (boxes[:, 2:] - boxes[:, :2]) * size
@@ -141,27 +144,46 @@ class InkMap:
         bounds[:, 2:] += np.stack((~turned, turned), axis=1)
         _fit(bounds, size)
         is_drawn = sides.min(axis=1, initial=np.inf) >= MIN_SIDE
-        each = zip(bounds.tolist(), letters.tolist(), turned.tolist(), is_drawn.tolist(), strict=True)
-        return [is_large and self._has_strokes(*word) for *word, is_large in each]
+        seen = np.zeros(len(boxes), np.bool_)
+        level, upright = np.flatnonzero(is_drawn & ~turned), np.flatnonzero(is_drawn & turned)
+        seen[level] = _have_strokes(self.pixels, bounds[level], letters[level])
+        sideways = bounds[upright][:, [1, 0, 3, 2]]
+        seen[upright] = _have_strokes(self.pixels.swapaxes(0, 1), sideways, letters[upright])
+        return seen
 
-    def _has_strokes(self, bounds: Sequence[int], letters: int, is_turned: bool) -> bool:
-        """Return whether a part of the full picture has as many strokes, however faint, as its letters."""
-        left, top, right, bottom = bounds
-        part = self.pixels[top:bottom, left:right]
-        if is_turned:
-            part = part.swapaxes(0, 1)
-        before, after = part[:, :-1], part[:, 1:]
-        difference = np.maximum(before, after) - np.minimum(before, after)
-        if difference.ndim == 3:
-            difference = difference[:, :, :3].max(axis=2)
-        width = difference.shape[1]
-        if letters > 2:
-            edge = min(MAX_EDGE, max(MIN_EDGE, width // letters))
-            difference = difference[:, edge:-edge]
-        strokes = np.count_nonzero(difference >= MIN_FAINT_STEP)
-        # Of letters of a point or two, the edges are most.
-        share = difference.shape[1] / width if width < MIN_LETTER_WIDTH * letters else 1.0
-        return bool(strokes and strokes >= MIN_FAINT_STROKES * share * letters * len(part))
+
+def _have_strokes(pixels: Pixels, bounds: Bounds, letters: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each word of level lines whether it has as many strokes, however faint, as its letters."""
+    left, top, right, bottom = bounds.T
+    widths, heights = right - left - 1, bottom - top
+    edges = np.where(letters > 2, np.clip(widths // letters, MIN_EDGE, MAX_EDGE), 0)
+    inner = np.maximum(widths - 2 * edges, 0)
+    strokes = _count_faint_steps(pixels, np.stack((left + edges, top, inner, heights), axis=1))
+    # Of letters of a point or two, the edges are most.
+    is_narrow = widths < MIN_LETTER_WIDTH * letters
+    share = np.where(is_narrow, inner / np.maximum(widths, 1), 1.0)
+    return (strokes > 0) & (strokes >= MIN_FAINT_STROKES * share * letters * heights)
+
+
+def _count_faint_steps(pixels: Pixels, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Count the pixels that differ from the next one in places: rows of left, top, width and height."""
+    counts = np.zeros(len(places))
+    ends = np.cumsum(places[:, 2] * places[:, 3])
+    cuts = np.searchsorted(ends, np.arange(MAX_COUNTED, ends[-1] if len(ends) else 0, MAX_COUNTED))
+    for part in np.split(np.arange(len(places)), cuts):
+        left, top, widths, heights = places[part].T
+        sizes = widths * heights
+        place = np.repeat(np.arange(len(part)), sizes)
+        down, across = np.divmod(
+            np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes), widths[place]
+        )
+        rows, columns = top[place] + down, left[place] + across
+        one, other = pixels[rows, columns], pixels[rows, columns + 1]
+        steps = np.maximum(one, other) - np.minimum(one, other)
+        if steps.ndim == 2:
+            steps = steps[:, :3].max(axis=1)
+        counts[part] = np.bincount(place, steps >= MIN_FAINT_STEP, minlength=len(part))
+    return counts
 
 
 def _find_turned(layer: PlacedText) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from vrag.corpus.formats.pdf_text.symbol_fonts import (
     replace_private_signs,
     replace_signs,
 )
-from vrag.corpus.formats.pdf_text.written_forms import unfold_characters, unfold_word
+from vrag.corpus.formats.pdf_text.written_forms import find_full_width, unfold_characters, unfold_word
 from vrag.corpus.formats.pdfium_text import SKIPPED, turn_sides
 from vrag.corpus.ocr import WORD
 from vrag.corpus.pages.placed_text import PlacedText
@@ -63,7 +63,9 @@ def read_layer(page: PdfiumPage) -> PlacedText:
     """
     frame = page.frame
     with page.layer() as layer:
-        characters = unfold_characters(replace_private_signs(layer, layer.characters()))
+        stored = layer.characters()
+        page.full_width_letters = find_full_width(stored)
+        characters = unfold_characters(replace_private_signs(layer, stored))
         has_signs = has_symbol_font(page.font_names)
         words = list(_list_words(layer, characters, frame, has_signs=has_signs))
         words = leave_out_doubles(layer, _leave_out_unknown(page, layer, words))

@@ -9,6 +9,8 @@ from vrag.corpus.formats.pdfium_text import SKIPPED
 
 PRESENTATION_FORMS = ((0xFB00, 0xFDFF), (0xFE70, 0xFEFC))
 """First and last of the ranges of ligatures, and of the shapes of Hebrew and Arabic letters."""
+FULL_WIDTH = ("\uff01", "\uff5e")
+"""First and last of the full-width forms of ASCII characters."""
 _FULL_WIDTH: dict[int, int | str] = {
     code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0) not in "!(),:;?[]{|}"
 }
@@ -37,6 +39,14 @@ def unfold_characters(text: str) -> str:
         return text
     text = _FULL_WIDTH_COMMA.sub(",", text.translate(_FULL_WIDTH))
     return _HALF_WIDTH.sub(lambda match: _widen(match[0]), text)
+
+
+def find_full_width(text: str) -> frozenset[str]:
+    """Return the ASCII characters of which a text has the full-width form."""
+    if text.isascii() or not _WIDE_OR_NARROW.search(text):
+        return frozenset()
+    first, last = FULL_WIDTH
+    return frozenset(chr(ord(each) - ord(first) + ord("!")) for each in text if first <= each <= last)
 
 
 def _widen(letters: str) -> str:
