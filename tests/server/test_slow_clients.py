@@ -220,6 +220,7 @@ class TestConnections:
     def test_that_are_refused_are_few_at_one_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each takes a file of the process until it ends: others are cut at once."""
         monkeypatch.setattr("vrag.server.http.connections._MAX_TURNED_AWAY", 2)
+        monkeypatch.setattr("vrag.server.http.connections._LINGER_SECONDS", 60.0)
         with small(local_connections=3) as running, contextlib.ExitStack() as stack:
             held = [stack.enter_context(ask_for_events(running)) for _ in range(3)]
             refused = [stack.enter_context(dial(running.address)) for _ in range(2)]
@@ -230,6 +231,7 @@ class TestConnections:
                     assert everything(connection) == b""
             for connection in refused:
                 connection.close()
+            monkeypatch.setattr("vrag.server.http.connections._LINGER_SECONDS", 0.1)
 
             def is_told_again() -> bool:
                 with dial(running.address) as connection:
