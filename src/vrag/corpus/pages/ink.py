@@ -280,7 +280,7 @@ def find_struck_words(pixels: Pixels, boxes: NDArray[np.float64]) -> NDArray[np.
     """Return for each word of a level line whether a rule is drawn through the middle of its letters.
 
     A rule through the words of a picture crosses whole words, and ends with the first and last of them: a
-    line of a table goes on, and an underline stands lower. Of 54,000 words of reports, no one is taken for
+    line of a table goes on, and an underline stands lower. Of 54,000 words of reports, none is taken for
     a struck one.
 
     Args:

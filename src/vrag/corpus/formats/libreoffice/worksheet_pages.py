@@ -286,11 +286,12 @@ def _rearrange(item: Item, lines: Sequence[Sequence[tuple[int, int]]]) -> Item:
         for each in item.facts.turned
         if each.start < part.end and part.start < each.end
     ]
+    places = {(part.start, part.end): part.place for part in parts}
     cells = [
-        replace(cell, start=part.place, end=part.place + part.end - part.start)
-        for part in parts
+        replace(cell, start=place, end=place + cell.end - cell.start)
         for cell in item.facts.cells
-        if (cell.start, cell.end) == (part.start, part.end)
+        if (place := places.get((cell.start, cell.end))) is not None
     ]
+    cells.sort(key=lambda cell: cell.start)
     facts = replace(item.facts, turned=tuple(turned), cells=tuple(cells))
     return replace(item, text=text, words=tuple(words), facts=facts)

@@ -40,6 +40,8 @@ MAX_TESTS = 40
 """Places of a page that are drawn with and without words."""
 MIN_COVERED = 0.9
 """Part of a text that lies under a picture, or in a word's place, to be tested."""
+MAX_LETTERS = 400
+"""Letters at the begin of such texts that are compared."""
 MIN_SHOWN = 0.5
 """Part of a text that lies within a path that bounds it, to be shown."""
 MIN_SHARED_WIDTH = 0.003
@@ -177,7 +179,7 @@ def _find_level(boxes: NDArray[np.float64], own: Rect) -> NDArray[np.int64]:
 
 def _says_same(text: str, said: str) -> bool:
     """Return whether most letters of a text stand, in their order, in another one."""
-    own, other = ("".join(filter(str.isalnum, each.casefold())) for each in (text, said))
+    own, other = ("".join(filter(str.isalnum, each.casefold()))[:MAX_LETTERS] for each in (text, said))
     blocks = SequenceMatcher(None, own, other, autojunk=False).get_matching_blocks() if own else ()
     return sum(block.size for block in blocks) >= MIN_SAME_LETTERS * len(own)
 
