@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     rerank_depth: int = Field(default=30, ge=1, le=1000)
     """Number of hits that the reranker sees."""
     reader: str = ""
-    """Extractive question-answering model that reads text beside the offline reader; empty for none."""
+    """Extractive question-answering model that reads text beside the package's own reader; empty for none."""
     durability: Literal["full", "normal"] = Field(
         default="full",
         description="Whether commits and events of runs are on the disk before they are acknowledged (full); "
@@ -189,7 +189,7 @@ class Settings(BaseSettings):
     model: str = Field(
         default="",
         description="Name of a served model, with a prefix for its provider (ollama:qwen3-vl:8b, "
-        "openrouter:…), or local:PATH of a checkpoint; empty for the offline policy.",
+        "openrouter:…), or local:PATH of a checkpoint; empty to answer without a model.",
     )
     models: Names = Field(
         default=(), description="Further models on the same server that users of `vrag serve` may choose."
@@ -257,9 +257,9 @@ class Settings(BaseSettings):
     budget_cost: float | None = Field(default=None, gt=0)
     """Maximum cost per run, by the prices."""
     hits: int = Field(default=0, ge=0, le=1000)
-    """Hits per search of the agent; 0 for its own: 10 (vrag, react), 3 (vimrag, rag)."""
-    show: int = Field(default=1, ge=1, le=10)
-    """Items that a search of vrag or react shows."""
+    """Hits per search of the agent; 0 for its own: 10 (vrag, react), 3 (vimrag, rag), 10 without a model."""
+    show: int = Field(default=0, ge=0, le=10)
+    """Items that a search of vrag or react shows; 0 for 1, or 10 without a model."""
     tables: bool = False
     """Show a model the tables of a page as text beside its picture."""
     padding: float = Field(default=0.0, ge=0, le=1000)

@@ -280,7 +280,7 @@ def test_the_offline_policy_shows_what_comes_closest_where_no_answer_is_certain(
     searcher = tiny_corpus()
     policy = ExtractiveGraphPolicy(searcher, PROFILE, threshold=1.0)
     run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
-    assert (run.answer, run.kind) == (None, ResultKind.PASSAGES)
+    assert (run.answer, run.kind) == (None, ResultKind.PLACES)
     assert "48,200" in "".join(place.quote for place in run.evidence)
     assert len(run.evidence) <= 3
 

@@ -22,7 +22,7 @@ from vrag.model_profiles import profile_named
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.render.text_format import (
     A_MODEL,
-    CLOSEST_PASSAGES,
+    PLACES,
     FOUND_ON_PAGE,
     INTERRUPTED,
     NOTHING_FOUND,
@@ -73,16 +73,16 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     for module in ("js/format.js", "js/run/wording.js"):
         (tmp_path / module).write_text((STATIC / module).read_text("utf-8"), "utf-8")
     code = (
-        "import { CLOSEST_PASSAGES, CUT_OFF, ENDINGS, FOUND_ON_PAGE, NOT_FOUND } from './js/run/wording.js';"
+        "import { PLACES, CUT_OFF, ENDINGS, FOUND_ON_PAGE, NOT_FOUND } from './js/run/wording.js';"
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
-        "const others = [CUT_OFF, NOT_FOUND, FOUND_ON_PAGE, CLOSEST_PASSAGES].map(({ name }) => name);"
+        "const others = [CUT_OFF, NOT_FOUND, FOUND_ON_PAGE, PLACES].map(({ name }) => name);"
         "console.log(JSON.stringify([names, others, NOT_FOUND.said]))"
     )
     line = [*NODE, "--input-type=module", "-e", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     names, others, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
-    assert others == [name for name, _ in (INTERRUPTED, NOTHING_FOUND, FOUND_ON_PAGE, CLOSEST_PASSAGES)]
+    assert others == [name for name, _ in (INTERRUPTED, NOTHING_FOUND, FOUND_ON_PAGE, PLACES)]
     assert said == NOT_FOUND
 
 
@@ -102,14 +102,14 @@ def evidence_of(page: int) -> Evidence:
 def test_passages_without_an_answer_are_called_so_in_every_interface() -> None:
     started, end = ended("extractive", StopReason.ABSTAINED)
     run = RunResult.of((started, end.model_copy(update={"evidence": (evidence_of(1), evidence_of(2))})))
-    assert run.kind is ResultKind.PASSAGES
+    assert run.kind is ResultKind.PLACES
     assert outcome(run).name == "Closest passages"
     reply = build_reply("1", run, "/#/runs/1")
     assert "**Closest passages**" in reply.content
-    assert reply.vrag.kind is ResultKind.PASSAGES
+    assert reply.vrag.kind is ResultKind.PLACES
     assert plain_answer(reply.content) is None, "sent back by a client it is no answer"
     assert answer_data("1", run)["kind"] == "passages"
-    assert RunDetail.of("1", run, RunState.FINISHED).kind is ResultKind.PASSAGES
+    assert RunDetail.of("1", run, RunState.FINISHED).kind is ResultKind.PLACES
 
 
 def test_an_answer_without_a_model_was_found_on_the_page_and_has_no_verdicts() -> None:

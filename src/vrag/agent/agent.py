@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -43,6 +43,8 @@ class Agent:
     """Sentences that people must know about the setup of the agent."""
     judge: ClaimJudge | None = None
     """The model that judges claims on the pictures of their evidence; None for rules alone."""
+    explain_absence: Callable[[], str] | None = None
+    """Returns why nothing may have been found, for people; None where nobody can tell."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while the model writes it, for those who follow a run; they take some time."""
 
@@ -111,6 +113,7 @@ class Agent:
             settings=self.settings,
             notices=self.notices,
             judge=self.judge,
+            explain_absence=self.explain_absence,
             question=Question.of(question),
             log=EventLog(run_id or uuid.uuid4().hex, save),
             cancel=cancel or asyncio.Event(),

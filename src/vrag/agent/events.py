@@ -420,7 +420,7 @@ class AnswerGiven(EventBase):
     evidence: tuple[Evidence, ...]
     """The places where the answer was seen; of an abstention, where the agent looked."""
     reading: AnswerReading | None = None
-    """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
+    """What the reader of pages knows of the answer; None where it does not find it on the pages seen."""
     citations: tuple[Citation, ...] = ()
     """The parts of the text and the evidence that each rests on. What is cited stands first in `evidence`."""
     claims: tuple[CheckedClaim, ...] = ()
@@ -429,6 +429,8 @@ class AnswerGiven(EventBase):
     """The answer that was withdrawn because its evidence does not support it; then `text` is None."""
     unsupported: tuple[str, ...] = ()
     """The reason evidence was left out: it no longer agrees with the collection, or was never shown."""
+    absence: str = ""
+    """Why a run without a model has found nothing, for people; empty where it has."""
     stop_reason: StopReason
 
 

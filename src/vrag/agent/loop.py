@@ -157,6 +157,8 @@ class Run:
     cancelling: asyncio.Future[Any] | None = None
     judge: ClaimJudge | None = None
     """The model that judges on the pictures of the evidence; None for rules alone."""
+    explain_absence: Callable[[], str] | None = None
+    """Returns why nothing may have been found; None where nobody can tell."""
     answer: Answer | AnswerNode | None = None
     """The answer that stands; None while there is none."""
     is_reopened: bool = False
@@ -232,7 +234,17 @@ class Run:
                     yield event
             review = first if self.answer is None else await self._review(episode)
             self.stop = stop if self.answer is None else self.stop
-        self._give(review)
+        self._give(review, await self._find_absence(review))
+
+    async def _find_absence(self, review: AnswerReview) -> str:
+        """Return why a run without a model has found nothing; empty where it has."""
+        is_nothing = review.text is None and not review.evidence and self.settings.policy == OFFLINE
+        if self.explain_absence is None or not is_nothing:
+            return ""
+        try:
+            return await self._in_thread(self.explain_absence, grace=GRACE_SECONDS)
+        except _OutOfTime:
+            return ""
 
     async def _take_steps(self, episode: Episode) -> AsyncGenerator[Event, None]:
         """Take steps until there is an answer or a limit is reached; sets `answer`."""
@@ -270,7 +282,7 @@ class Run:
             self.environment,
             given=text,
             verify=self.settings.verify is not VerifyMode.OFF and not is_offline,
-            passages=is_offline,
+            places=is_offline,
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
@@ -303,7 +315,7 @@ class Run:
         episode.reopen(describe_doubts(review.text, doubted(review.claims)))
         self.stop, self.outcome, self.is_reopened = None, ActionOutcome(), True
 
-    def _give(self, review: AnswerReview) -> None:
+    def _give(self, review: AnswerReview, absence: str) -> None:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
         withdrawn = self.settings.verify is VerifyMode.WITHDRAW and bool(doubted(review.claims))
         self.log.add(
@@ -315,6 +327,7 @@ class Run:
             claims=review.claims,
             withdrawn=review.text if withdrawn else None,
             unsupported=(*review.faults, *self.page_faults),
+            absence=absence,
             stop_reason=StopReason.ABSTAINED if withdrawn else review.stop_reason,
         )
 

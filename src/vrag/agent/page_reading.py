@@ -1,4 +1,4 @@
-"""Pages of a collection for the offline reader: with their picture, and their tables as text for models."""
+"""Pages of a collection for the reader: with their picture, and their tables as text for models."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from vrag.geometry import Size, View, decode_jpeg
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+MAX_PLACES = 10
+"""Pages that are read without a model, and places that are given where no answer is certain."""
 OFFLINE = "extractive"
 """Name of the policy that reads the pages without a model, and must say so."""
 

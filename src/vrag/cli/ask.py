@@ -12,7 +12,7 @@ import typer
 from vrag.agent.events import DraftMode, Event, StopReason, UsageReported
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import Question, QuestionImage
-from vrag.agent.runs.run_result import RunUsage
+from vrag.agent.runs.run_result import ResultKind, RunUsage
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -67,15 +67,15 @@ def ask(
     whole collection if you name none.
 
     Without a model, cells that the question names and plain statements are found on the page; for other
-    questions the closest passages are shown. That needs no key and no network. With a model, the agent
+    questions the places that may answer are shown. That needs no key and no network. With a model, the agent
     reasons over what it sees: `vrag` in one conversation, `vimrag` with a memory graph. `rag` (one search,
     one answer) and `react` (search only) are baselines to compare with.
 
     If another process is writing to the collection, new documents wait for it (--wait), and after that the
     answer comes from what is indexed already.
 
-    Exit status: 0 answered, 3 no answer (passages or nothing), 2 wrong usage, 1 failed, 4 another process
-    is writing to the collection, which has nothing to answer from yet, 130 stopped.
+    Exit status: 0 answered or places that may answer, 3 nothing found, 2 wrong usage, 1 failed, 4 another
+    process is writing to the collection, which has nothing to answer from yet, 130 stopped.
 
     Examples:
 
@@ -132,7 +132,7 @@ def answer_question(
 
     print_result(run_as_json(run), render, as_json=as_json)
     abstained = run.result.stop_reason is StopReason.ABSTAINED
-    answered = run.result.answer is not None
+    answered = run.result.kind is not ResultKind.NONE
     raise typer.Exit(ANSWERED if answered else ABSTAINED if abstained else FAILED)
 
 
@@ -235,6 +235,7 @@ def run_as_json(stored: StoredRun) -> dict[str, Any]:
         ],
         "graph": run.graph and [_fields(node, NODE_FIELDS) for node in run.graph.nodes],
         "usage": {"steps": run.calls, **_usage(run.usage), "seconds": round(run.seconds, 4)},
+        "absence": run.absence,
         "failure": run.failure,
         "notices": list(stored.started.notices),
         "run": stored.id,

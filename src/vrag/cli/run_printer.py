@@ -12,11 +12,12 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
+from vrag.agent.policy import OFFLINE
+from vrag.agent.runs.run_result import BY_READER, MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
 from vrag.render.answer_markdown import sign_answer, write_markdown
-from vrag.render.text_format import A_MODEL, count, place_name
+from vrag.render.text_format import count, place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
@@ -32,6 +33,9 @@ class RunPrinter:
     """The printer of one run: prints its events as they happen."""
 
     def __init__(self) -> None:
+        self._is_without_model = False
+        self._pages: list[str] = []
+        """Documents of the pages that a search without a model has shown."""
         self._reply = ""
         self._repairs: tuple[str, ...] = ()
         self._search: SearchReturned | None = None
@@ -43,6 +47,31 @@ class RunPrinter:
 
     def print_event(self, event: Event) -> None:
         """Print an event, if it says anything to people."""
+        if isinstance(event, events.RunStarted):
+            self._is_without_model = event.settings.policy == OFFLINE
+        if self._is_without_model:
+            self._print_progress(event)
+        else:
+            self._print_step(event)
+
+    def _print_progress(self, event: Event) -> None:
+        """Print what is done without a model: no thoughts, and no sizes of pictures that nobody pays for."""
+        match event:
+            case events.SearchRequested(continued=False):
+                echo(("Searching: ", "dim"), (plain(event.query, MAX_TEXT_CHARS), "cyan"))
+            case events.SearchReturned() | events.ActionReturned():
+                self._print_left_out(event.damaged)
+            case events.ImageShown(crop=False) | events.PassageShown():
+                self._pages.append(event.document)
+            case events.UsageReported() if self._pages:
+                pages, documents = len(self._pages), len(set(self._pages))
+                echo(("Reading ", "dim"), f"{count(pages, 'page')} of {count(documents, 'document')}")
+                self._pages = []
+            case _:
+                pass
+
+    def _print_step(self, event: Event) -> None:
+        """Print an event of a run with a model."""
         match event:
             case events.ModelCalled():
                 self._reply, self._repairs = event.reply, event.repairs
@@ -220,18 +249,17 @@ def _print_no_answer(
     if run.withdrawn is not None:
         answer = plain(run.marked_answer.text)
         echo(("No answer: ", "bold yellow"), f"the evidence does not support the answer “{answer}”.")
-    elif run.kind is ResultKind.PASSAGES:
+    elif run.kind is ResultKind.PLACES:
         echo(
-            ("Closest passages", "bold"),
-            f" ({NOT_FOUND.removesuffix('.').lower()}; choose a model with --model):",
+            (MAY_ANSWER, "bold"),
+            " (without a model, no answer is certain enough; choose one with --model):",
         )
     elif run.stop_reason is StopReason.ABSTAINED:
-        reason = (
-            f"{NOT_FOUND} {A_MODEL} Name one with --model."
-            if run.is_offline
-            else "nothing that was found answers the question."
-        )
-        echo(("No answer: ", "bold yellow"), f"{reason}{' Closest matches:' if run.evidence else ''}")
+        if run.is_offline:
+            echo(("Nothing found: ", "bold yellow"), plain(run.unanswered()))
+        else:
+            closest = " Closest matches:" if run.evidence else ""
+            echo(("No answer: ", "bold yellow"), f"nothing that was found answers the question.{closest}")
     elif run.stop_reason is not None:
         echo(("Failed:", "bold red"))
         reason = run.failure or add_location(_stop_text(run, run_settings.limits), settings)
@@ -272,6 +300,8 @@ def _stop_text(run: RunResult, limits: Limits) -> str:
 def _cost(stored: StoredRun) -> str:
     """Return steps, tokens and time of a run in one line; a call that failed took time too."""
     run = stored.result
+    if run.is_offline:
+        return f"{run.seconds:.1f} s"
     usage = run.usage
     parts = [count(run.calls, "step")]
     if repaired := sum(isinstance(event, ModelCalled) and bool(event.repairs) for event in stored.events):

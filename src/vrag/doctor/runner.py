@@ -135,7 +135,7 @@ def _model_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[Che
         return
     if not settings.model and (not settings.base_url or report.origins["base_url"] == "OPENAI_BASE_URL"):
         hint = "To check a model: vrag doctor --model MODEL --base-url URL"
-        message = "No model is set: the offline policy answers, which needs none."
+        message = "No model is set: questions are answered without a model."
         yield CheckStep("model", lambda: skipped(message, hint))
         return
     from vrag.agent.policies.chat import ChatPolicy

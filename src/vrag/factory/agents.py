@@ -15,6 +15,7 @@ from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.methods import METHODS, build_method
+from vrag.agent.policy import MAX_PLACES
 from vrag.agent.suggestions import ModelSuggester, QuestionSuggester, ReaderSuggester
 from vrag.agent.tool_plugins import load_tools
 from vrag.errors import SettingsError
@@ -88,8 +89,8 @@ def open_environment(
     of running text cannot be opened.
     """
     options = EnvironmentOptions(
-        hits=settings.hits or METHODS[settings.agent].hits,
-        show=settings.show,
+        hits=settings.hits or (METHODS[settings.agent].hits if settings.model else MAX_PLACES),
+        show=settings.show or (1 if settings.model else MAX_PLACES),
         tables=settings.tables,
         padding=settings.padding,
         documents=documents,
@@ -241,7 +242,7 @@ def _check_model_named(settings: Settings) -> None:
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:
-    """Build the policy: a served model, a local checkpoint, or the offline policy.
+    """Build the policy: a served model, a local checkpoint, or that without a model.
 
     Raises `SettingsError` if there is a model without a server, or a server without a model, and `ModelError`
     or `MissingExtra` if the checkpoint cannot be opened.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
 
 USUAL_PROFILE = "qwen2.5-vl"
-"""Profile of unknown models and of the offline policy."""
+"""Profile of unknown models, and without a model."""
 IDENTITY_SECONDS = 5.0
 """Time limit for asking a server about a model."""
 KEPT_SECONDS = 300.0

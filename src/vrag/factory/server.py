@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,6 +26,7 @@ from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
+from vrag.index.absence import explain_absence
 from vrag.index.maintenance import count_unread
 from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
 
-OFFLINE = "Offline: quotes, does not read"
+WITHOUT_MODEL = "Without a model: finds places and short answers"
 _AGENTS = tuple(
     schema.AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
     for name in get_args(AgentName)
@@ -69,7 +70,7 @@ class Agents:
         settings = self.settings
         return schema.Capabilities(
             agents=_AGENTS,
-            models=tuple(schema.ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
+            models=tuple(schema.ModelChoice(name=name, title=name or WITHOUT_MODEL) for name in self._models),
             collections=tuple(map(_describe_collection, self.registry.open_collections)),
             defaults=schema.Defaults(
                 agent=settings.agent,
@@ -131,6 +132,12 @@ class Agents:
         opened = (each for each in self.registry.open_collections if name in {None, each.name})
         return count_unread(each.collection for each in opened)
 
+    def _explain_absence(self, choice: AgentSelection) -> str:
+        """Return why nothing may have been found; empty where another server searches."""
+        opened = self.registry.open_collections
+        chosen = [each.collection for each in opened if choice.collection in {None, each.name}]
+        return explain_absence(chosen, choice.documents) if chosen else ""
+
     async def aclose(self) -> None:
         """Close connections, as `AgentProvider.aclose`."""
         await close_chats()
@@ -141,7 +148,8 @@ class Agents:
         def open_(choice: AgentSelection, collection: str | None, family: ModelFamily) -> Agent:
             settings = self._settings_of(choice)
             agent = open_agent(settings, self.registry, choice.documents, collection, family)
-            return replace(agent, draft=DraftMode.CITED)
+            explain = partial(self._explain_absence, choice)
+            return replace(agent, draft=DraftMode.CITED, explain_absence=explain)
 
         return open_
 
@@ -161,7 +169,7 @@ class Agents:
             settings = settings_of_choice(settings, choice.chosen)
         elif choice.model is not None:
             if choice.model not in self._models:
-                known = ", ".join(name or "'' (offline)" for name in self._models)
+                known = ", ".join(name or "'' (without a model)" for name in self._models)
                 raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
             changes["model"] = self._models[choice.model]
             if not changes["model"]:

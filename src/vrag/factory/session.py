@@ -192,7 +192,7 @@ class Session:
 
         Args:
             question: The question.
-            model: The model for this question, as the setting `model`; "" for the offline policy.
+            model: The model for this question, as the setting `model`; "" to answer without a model.
             agent: The agent for this question, as the setting `agent`.
             documents: The documents that may be looked at for this question. A name is looked up among those
                 of the session first.
@@ -328,8 +328,12 @@ class Session:
         self, settings: Settings, scope: frozenset[str] | None, family: ModelFamily | None = None
     ) -> Agent:
         from vrag.factory.agents import open_agent
+        from vrag.index.absence import explain_absence
 
-        return open_agent(settings, NamedItems(self.searcher, self.document_names()), scope, family=family)
+        agent = open_agent(settings, NamedItems(self.searcher, self.document_names()), scope, family=family)
+        if not self.collections:
+            return agent
+        return replace(agent, explain_absence=partial(explain_absence, self.collections.values(), scope))
 
     def _choose_agent(
         self, model: str | None, agent: str | None, documents: DocumentSelection | None

@@ -24,6 +24,8 @@ class MarkRole(StrEnum):
     """A cell that the answer was computed from."""
     HEAD = "head"
     """The head of a row or column that the question names."""
+    MATCH = "match"
+    """Words of the question, in a place that may answer it."""
 
 
 @dataclass(frozen=True, slots=True)

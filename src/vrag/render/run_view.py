@@ -183,7 +183,7 @@ class RunView:
         documents = self.started.settings.environment.documents
         facts = {
             "agent": self.method_name,
-            "model": "none: the offline policy, which quotes" if self.is_offline else self.settings.policy,
+            "model": "none" if self.is_offline else self.settings.policy,
             "collection": self.started.collection,
             "documents": f"only {count(len(documents), 'chosen document')}" if documents else "",
             "asked": when(self.started.ts),

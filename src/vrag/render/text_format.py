@@ -33,9 +33,9 @@ RUNNING = ("Running", "fair")
 """Name and mood of a running run."""
 FOUND_ON_PAGE = ("Found on the page", "calm")
 """Name and mood of an answer without a model."""
-CLOSEST_PASSAGES = ("Closest passages", "calm")
-"""Name and mood of a run without a model that has no answer, but passages."""
-NOTHING_FOUND = ("No answer found", "calm")
+PLACES = ("Places to look", "calm")
+"""Name and mood of a run without a model that has no answer, but places."""
+NOTHING = ("Nothing found", "calm")
 """Name and mood of a run without a model that has neither."""
 WITHDRAWN = ("Answer withdrawn", "calm")
 """Name and mood of a run whose answer was withdrawn, since its evidence does not support it."""
@@ -269,8 +269,8 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     elif result.withdrawn is not None:
         name, mood = WITHDRAWN
     elif reason is StopReason.ABSTAINED and result.is_offline:
-        has_passages = result.kind is ResultKind.PASSAGES
-        (name, mood), note = CLOSEST_PASSAGES if has_passages else NOTHING_FOUND, A_MODEL
+        has_places = result.kind is ResultKind.PLACES
+        (name, mood), note = PLACES if has_places else NOTHING, A_MODEL
     text = result.unanswered(under_way=under_way) if result.answer is None else result.answer
     reading = result.reading
     read = () if reading is None else tuple(filter(None, (reading.arithmetic, reading.context)))

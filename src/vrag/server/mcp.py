@@ -211,7 +211,7 @@ class McpTools:
         names = ", ".join(repr(collection.name) for collection in capabilities.collections)
         collections = f" Collections: {names}." if names else ""
         models = ", ".join(
-            repr(model.name) if model.name else "'' (offline)" for model in capabilities.models
+            repr(model.name) if model.name else "'' (without a model)" for model in capabilities.models
         )
         return {"search": collections, "ask": f" Models: {models}.{collections}"}
 

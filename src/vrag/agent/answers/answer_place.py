@@ -1,11 +1,12 @@
 """The place of an answer on the pages of its evidence: its words or cell, and the rectangle around it.
 
 It is a function of question, answer, evidence and collection: a replay finds the same. It serves answers of
-models as well as those of the offline policy.
+models as well as those that are found without one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,16 +14,17 @@ from vrag.agent.environment import Environment, fault_of
 from vrag.agent.events import AnswerReading
 from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark, picture_evidence
 from vrag.agent.page_reading import open_page
-from vrag.agent.policy import Picture
+from vrag.agent.policy import MAX_PLACES, Picture
 from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, View
 from vrag.reading import completed
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
 from vrag.reading.evidence_region import end_between_words
-from vrag.reading.page_text import read_page_text
+from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.cell_ranges import name_cells
-from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question
+from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question, find_question_words
+from vrag.reading.questions.overview import asks_for_overview, fits_no_answer
 from vrag.reading.reader import THRESHOLD, find_answer
 from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
@@ -35,6 +37,10 @@ MAX_PART = 0.5
 """Share of the page up to which a part of it is shown instead."""
 LARGE = 0.25
 """Share of the page from which evidence does not point at a place."""
+SMALL = 0.12
+"""Share of the page up to which a closer look of an agent is a place as it is."""
+WHOLE_PAGE = 0.98
+"""Share of the page from which evidence is the whole of it."""
 SAME = 1e-3
 """Distance, as a share of the page, that a rectangle may reach into a word, as rounding to pixels has it."""
 
@@ -120,25 +126,71 @@ def locate_answer(
     return AnswerPlace(marked, found, tuple(pictures))
 
 
-def locate_passages(
+def locate_places(
     question: Question, evidence: Sequence[Evidence], environment: Environment
 ) -> tuple[tuple[Evidence, ...], tuple[Picture, ...]]:
-    """Return the passages that come closest to a question without an answer, and pictures of new parts.
+    """Return the places that may answer a question, with its words marked, and pictures of new parts.
 
-    What the agent has looked at closely comes first; of the other pages the part with most words of the
-    question. The evidence stays as it is where no page can be opened.
+    Each page is one place. The pages that the agent has looked at closely come first, then the others in
+    their order; the place is what it has looked at if that is a small part, else the part with most words of
+    the question. For an overview it is the heading of a page, and no document comes again before all others
+    have come. The evidence stays as it is where no page can be opened.
     """
-    close = [entry for entry in evidence if entry.box is not None and area(entry.box) <= LARGE]
-    seen = {entry.item for entry in close}
-    others = [entry for entry in evidence if entry.item not in seen]
-    items = list(dict.fromkeys(entry.item for entry in others if entry.seconds is None))[:MAX_PAGES]
     whole = completed(question.text, [turn.question for turn in question.history])
+    entries = _choose_places(evidence, closely=not asks_for_overview(whole))
     try:
-        pages = [open_page(environment.searcher, environment.item(item)) for item in items]
+        pages = [open_page(environment.searcher, environment.item(item)) for item in entries]
     except (SearchError, CollectionError):
         return tuple(evidence), ()
-    place = _narrow(whole, "", others, pages, environment)
-    return (*close, *place.evidence), place.pictures
+    coarse = [entry for entry in entries.values() if not _is_small(entry)]
+    items = {entry.item for entry in coarse if entry.seconds is None}
+    wide = [page for page in pages if page.item.id in items]
+    narrowed = _narrow(whole, "", coarse, wide, environment)
+    entries |= {entry.item: entry for entry in narrowed.evidence}
+    places = [_mark_question(whole, entries[page.item.id], read_page_text(page.item)) for page in pages]
+    return tuple(_take_turns(places) if fits_no_answer(whole) else places), narrowed.pictures
+
+
+def _choose_places(evidence: Sequence[Evidence], *, closely: bool) -> dict[str, Evidence]:
+    """Return the evidence to show of each item, those first that the agent has looked at closely.
+
+    With `closely` it is the smallest part; else the whole.
+    """
+    items = list(dict.fromkeys(entry.item for entry in sorted(evidence, key=_is_whole)))[:MAX_PLACES]
+    chosen: dict[str, Evidence] = {}
+    for item in items:
+        own = [entry for entry in evidence if entry.item == item]
+        chosen[item] = min(own, key=_size) if closely else max(own, key=_size)
+    return chosen
+
+
+def _size(entry: Evidence) -> float:
+    return 1.0 if entry.box is None else area(entry.box)
+
+
+def _is_whole(entry: Evidence) -> bool:
+    return _size(entry) > WHOLE_PAGE
+
+
+def _is_small(entry: Evidence) -> bool:
+    return _size(entry) <= SMALL
+
+
+def _mark_question(question: str, entry: Evidence, page: PageText) -> Evidence:
+    """Return a place with the words of a question marked in it."""
+    if entry.box is None:
+        return entry
+    return with_marks(entry, find_question_words(question, page, Box.unit(*entry.box)))
+
+
+def _take_turns(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """Return evidence with the best of each document first, then the second best of each, and so on."""
+    seen: Counter[str] = Counter()
+    turns: list[tuple[int, Evidence]] = []
+    for entry in evidence:
+        turns.append((seen[entry.document_id], entry))
+        seen[entry.document_id] += 1
+    return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _is_same(context: str, answer: str) -> bool:

@@ -68,7 +68,7 @@ def review_answer(
     *,
     given: str | None,
     verify: bool,
-    passages: bool = False,
+    places: bool = False,
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
 
@@ -79,14 +79,14 @@ def review_answer(
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
-        passages: Whether the parts of pages are found that come closest to a question without an answer.
+        places: Whether the parts of pages are found that may answer a question without an answer.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
-    if given is None and evidence and passages:
-        return _list_passages(question, evidence, faults, environment)
+    if given is None and evidence and places:
+        return _list_places(question, evidence, faults, environment)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
@@ -130,18 +130,18 @@ def review_answer(
     )
 
 
-def _list_passages(
+def _list_places(
     question: Question,
     evidence: tuple[Evidence, ...],
     faults: tuple[str, ...],
     environment: Environment,
 ) -> AnswerReview:
-    from vrag.agent.answers.answer_place import locate_passages  # the reader takes time to load
+    from vrag.agent.answers.answer_place import locate_places  # the reader takes time to load
 
     found, pictures = tolerate_fault(
         UnreadPart.EVIDENCE,
-        "The parts of the pages that come closest could not be found",
-        lambda: locate_passages(question, distinct_places(evidence), environment),
+        "The parts of the pages that may answer could not be found",
+        lambda: locate_places(question, distinct_places(evidence), environment),
         (evidence, ()),
     )
     return AnswerReview(None, found, pictures=pictures, faults=faults)

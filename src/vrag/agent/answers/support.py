@@ -1,7 +1,7 @@
 """The evidence of an answer in the order in which it supports it, and the citations of its parts.
 
 A model's own markers decide what a part rests on. Where there are none, each sentence is looked for on the
-evidence; a short answer by the offline reader, which also marks its words. It is a function of question,
+evidence; a short answer by the reader of pages, which also marks its words. It is a function of question,
 answer, markers, evidence and collection: a replay finds the same.
 """
 

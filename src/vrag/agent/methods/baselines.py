@@ -100,7 +100,8 @@ class React(VragMethod):
         from vrag.agent.policies.extractive import ExtractivePolicy
 
         searcher, profile = environment.searcher, environment.profile
-        return ExtractivePolicy(searcher, profile, crops=False, text_reader=environment.text_reader)
+        text_reader, show = environment.text_reader, environment.options.show
+        return ExtractivePolicy(searcher, profile, crops=False, show=show, text_reader=text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`.

@@ -50,7 +50,8 @@ class VragMethod(Method):
         from vrag.agent.policies.extractive import ExtractivePolicy
 
         searcher, profile = environment.searcher, environment.profile
-        return ExtractivePolicy(searcher, profile, text_reader=environment.text_reader)
+        show = environment.options.show
+        return ExtractivePolicy(searcher, profile, show=show, text_reader=environment.text_reader)
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
         """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`."""

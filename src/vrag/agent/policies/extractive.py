@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.page_reading import open_page
-from vrag.agent.policy import OFFLINE, Delta, Message, Part, Picture, Reply, Role, Shown, Text
+from vrag.agent.policy import MAX_PLACES, OFFLINE, Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
@@ -29,13 +29,12 @@ from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_ar
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.questions.descriptions import find_description
+from vrag.reading.questions.overview import fits_no_answer
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
 _WORD = re.compile(r"\w+")
-MAX_CLOSEST = 3
-"""Results that are memorised where no answer is certain: the best of the first search that finds any."""
 _CLOSEST_PREFIX = "Closest, without a certain answer: "
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 
@@ -85,16 +84,16 @@ class OfflinePolicy(ABC):
         readings = read(question, pages, text_reader=self.text_reader, options=self.reading)
         return next(iter(readings), None)
 
-    def _may_answer(self, reading: Reading | None) -> TypeGuard[Reading]:
-        """Return whether a reading may be given as an answer."""
+    def _may_answer(self, question: str, reading: Reading | None) -> TypeGuard[Reading]:
+        """Return whether a reading may be given as an answer to a question."""
         if reading is None or reading.probability < self.threshold:
             return False
-        return reading.is_certain or not self.certain
+        return not self.certain or (reading.is_certain and not fits_no_answer(question))
 
-    def _answer(self, reading: Reading | None) -> tuple[str, Answer]:
-        """Return a thought and the answer of the reader, or an abstention: the passages are shown then."""
-        if not self._may_answer(reading):
-            return "No answer is certain enough: the closest passages are shown.", Answer(ABSTENTION)
+    def _answer(self, question: str, reading: Reading | None) -> tuple[str, Answer]:
+        """Return a thought and the answer of the reader, or an abstention: places are shown then."""
+        if not self._may_answer(question, reading):
+            return "No answer is certain enough: places that may answer are shown.", Answer(ABSTENTION)
         thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
         return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
 
@@ -140,24 +139,31 @@ class ExtractivePolicy(OfflinePolicy):
     Before it abstains, it crops to where most words of the question are: people see where it looked.
     """
 
-    looks: int = 3
+    looks: int = MAX_PLACES
     """Pages to look at before deciding."""
+    show: int = 1
+    """Pages that a search shows."""
     crops: bool = True
     """True if it may look closer; ReAct may not."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         summary = _RunSummary.of(history)
         query = without_tags(search_query(summary.question)) or summary.question
-        if not summary.searches:
+        if not summary.queries:
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
         may_look = not summary.crops and not summary.must_answer
-        if may_look and summary.last_turn_showed_something and summary.searches < self.looks:
+        is_first_query = len(set(summary.queries)) == 1
+        if may_look and is_first_query and self._has_more(summary):
             return "One page may not be enough: the next hits of the search.", Search(query)
-        if may_look and summary.searches == self.looks and (second := self._search_named(summary)):
+        if may_look and is_first_query and (second := self._search_named(summary)):
             return second
         nearest = self._read(summary.question, summary.items)
         crop = self._crop(summary, nearest) if self.crops and may_look else None
-        return crop or self._answer(nearest)
+        return crop or self._answer(summary.question, nearest)
+
+    def _has_more(self, summary: _RunSummary) -> bool:
+        """Return whether another search with the same words may show pages that are worth reading."""
+        return summary.shown_last >= self.show and len(summary.items) < self.looks
 
     def _search_named(self, summary: _RunSummary) -> tuple[str, Search] | None:
         """Search for a thing that the question describes, if the pages shown tell its name."""
@@ -205,7 +211,7 @@ class ExtractiveReader(OfflinePolicy):
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = self._answer(self._read(resolved.text, shown))
+        thought, answer = self._answer(resolved.text, self._read(resolved.text, shown))
         return resolved.remark + thought, answer
 
 
@@ -215,11 +221,13 @@ class _RunSummary:
 
     question: str
     remark: str
-    searches: int
+    queries: tuple[str, ...]
+    """The queries of its searches, in order."""
     crops: int
     items: tuple[str, ...]
     pictures: tuple[Picture, ...]
-    last_turn_showed_something: bool
+    shown_last: int
+    """The number of pages and passages that the last turn showed."""
     must_answer: bool
 
     @classmethod
@@ -231,12 +239,11 @@ class _RunSummary:
         return cls(
             question=resolved.text,
             remark=resolved.remark,
-            searches=sum(isinstance(action, Search) for action in actions),
+            queries=tuple(action.query for action in actions if isinstance(action, Search)),
             crops=sum(isinstance(action, Crop) for action in actions),
             items=tuple(_items_shown(parts)),
             pictures=tuple(part for part in parts if isinstance(part, Picture)),
-            last_turn_showed_something=bool(observations)
-            and bool(list(_items_shown(observations[-1].parts))),
+            shown_last=len(_items_shown(observations[-1].parts)) if observations else 0,
             must_answer=bool(observations) and Text(prompt("answer_now.md")) in observations[-1].parts,
         )
 
@@ -273,11 +280,11 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         """
         items = {label: parts[0].item for label, parts in results.items() if parts}
         reading = self._read(summary.question, filter(None, items.values()))
-        likely = reading if self._may_answer(reading) else None
+        likely = reading if self._may_answer(summary.question, reading) else None
         words = without_tags(likely.text) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)
-        closest = [] if summary.closest else list(items)[:MAX_CLOSEST]
+        closest = [] if summary.closest else list(items)[:MAX_PLACES]
         useful = [found] if found else closest
         notes: list[Note] = []
         for label, parts in results.items():

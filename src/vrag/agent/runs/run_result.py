@@ -47,8 +47,10 @@ the time of the last matters."""
 
 BY_READER = "Found on the page, without a model. Look whether it answers the question."
 """The remark on an answer without a model: nothing but its own text has been compared with it."""
-NOT_FOUND = "Without a model, no answer is certain enough."
-"""An abstention without a model: the answer may still be in the documents."""
+MAY_ANSWER = "These passages may answer it"
+"""What is said of places without a model, where no answer is certain enough."""
+NOTHING_FOUND = "Nothing was found in the documents searched."
+"""What is said where a search without a model has found nothing."""
 WHOLE = 0.995
 """Part of each side of a page from which a box is the whole of it."""
 
@@ -65,8 +67,8 @@ class ResultKind(StrEnum):
 
     ANSWER = "answer"
     """An answer."""
-    PASSAGES = "passages"
-    """No answer, but the passages that come closest, best first: the evidence."""
+    PLACES = "places"
+    """No answer, but places that may answer the question, best first: the evidence."""
     NONE = "none"
     """Neither."""
 
@@ -153,7 +155,7 @@ class RunResult:
     cited: int = 0
     """The number of pieces of evidence that the answer rests on; the others were looked at."""
     reading: AnswerReading | None = None
-    """What the offline reader knows of the answer; None where it does not find it on the pages seen."""
+    """What the reader of pages knows of the answer; None where it does not find it on the pages seen."""
     citations: tuple[Citation, ...] = ()
     """The parts of the answer and the evidence that each rests on."""
     claims: tuple[CheckedClaim, ...] = ()
@@ -164,6 +166,8 @@ class RunResult:
     """The reason pieces of evidence were left out."""
     stop_reason: StopReason | None = None
     """The reason for the end; None while the run goes on, or when it was cut off."""
+    absence: str = ""
+    """Why a run without a model has found nothing; empty where it has, or where nobody can tell."""
     failure: str | None = None
     usage: RunUsage = field(default_factory=RunUsage)
     graph: Graph | None = None
@@ -283,16 +287,16 @@ class RunResult:
 
     @property
     def kind(self) -> ResultKind:
-        """An answer, passages without an answer, or neither. Only runs without a model have passages."""
+        """An answer, places without an answer, or neither. Only runs without a model have places."""
         if self.answer is not None:
             return ResultKind.ANSWER
         is_abstention = self.is_offline and self.stop_reason is StopReason.ABSTAINED
-        has_passages = is_abstention and self.withdrawn is None and bool(self.evidence)
-        return ResultKind.PASSAGES if has_passages else ResultKind.NONE
+        has_places = is_abstention and self.withdrawn is None and bool(self.evidence)
+        return ResultKind.PLACES if has_places else ResultKind.NONE
 
     @property
     def is_offline(self) -> bool:
-        """True if the offline policy answers: it quotes without a model, and must say so."""
+        """True if the question is answered without a model, which must be said."""
         return self.start is not None and self.start.settings.policy == OFFLINE
 
     def unanswered(self, *, under_way: bool = False) -> str:
@@ -307,10 +311,10 @@ class RunResult:
             )
         if self.stop_reason is not StopReason.ABSTAINED:
             return "The run ended before the agent answered."
-        if self.kind is ResultKind.PASSAGES:
-            return f"{NOT_FOUND} These passages come closest."
+        if self.kind is ResultKind.PLACES:
+            return f"{MAY_ANSWER}."
         return (
-            NOT_FOUND
+            self.absence or NOTHING_FOUND
             if self.is_offline
             else "The agent found no answer in the documents that it can support."
         )
@@ -380,6 +384,7 @@ class RunResult:
             "withdrawn": event.withdrawn,
             "reading": event.reading,
             "unsupported": event.unsupported,
+            "absence": event.absence,
             "end": event,
             "stop_reason": event.stop_reason,
         }

@@ -32,7 +32,7 @@ from vrag.render.text_format import count
 from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
 
-OFFLINE = "No model is set: the offline policy answers. --seed and --temperature have no effect."
+OFFLINE = "No model is set: questions are answered without a model. --seed and --temperature have no effect."
 MIN_SENTENCE_WORDS = 6
 """Words from which a wrong answer may be a sentence with the right one in it."""
 STRICT_RULES = (

@@ -50,7 +50,7 @@ from vrag.scratch import scratch_directory
 
 
 class ReaderPart(StrEnum):
-    """The part of the offline reader."""
+    """The part of the reader of pages."""
 
     TABLES = "tables"
     SPANS = "spans"

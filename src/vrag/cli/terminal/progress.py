@@ -107,8 +107,8 @@ class ModelStatus:
 
 @contextmanager
 def model_status(model: str, *, quiet: bool) -> Generator[ModelStatus]:
-    """Show on a terminal what a run is waiting for; `model` is empty for the offline policy."""
-    model = model or "the offline policy"
+    """Show on a terminal what a run is waiting for; `model` is empty without a model."""
+    model = model or "the reader"
     if quiet or not err.is_terminal:
         yield ModelStatus(model)
         return

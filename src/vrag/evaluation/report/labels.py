@@ -368,7 +368,7 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
     facts: dict[str, object] = {
         "benchmarks": "; ".join(benchmarks) if len(parts) > 1 else "",
         "agent": made.get("agent"),
-        "model": "none: the offline policy" if policy == _OFFLINE else policy,
+        "model": "none" if policy == _OFFLINE else policy,
         "checkpoint": _digest(made.get("checkpoint")),
         "profile": made.get("profile"),
         "sampling": _listed(_mapping(made.get("sampling"))),

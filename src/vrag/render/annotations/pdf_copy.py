@@ -39,6 +39,7 @@ MARK_COLORS: Mapping[MarkRole, Color] = {
     MarkRole.ANSWER: (1.0, 0.88, 0.35),
     MarkRole.OPERAND: (1.0, 0.88, 0.35),
     MarkRole.HEAD: (0.80, 0.90, 0.98),
+    MarkRole.MATCH: (0.80, 0.90, 0.98),
 }
 """Highlights, multiplied with the page: what is written there stays readable."""
 LINE_WIDTH = 1.5

@@ -19,7 +19,7 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
+from vrag.agent.runs.run_result import BY_READER, MAY_ANSWER, ResultKind, RunResult
 from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, summarize_claims
@@ -30,7 +30,7 @@ from vrag.server.runs.schema import NumberedEvidence
 _SOURCES = "\n\n**Sources**\n\n"
 """Heading between an answer and its sources."""
 _LOOKED = "\n\n**Looked at**\n\n"
-_PASSAGES = "\n\n**Closest passages**\n\n"
+_PLACES = f"\n\n**{MAY_ANSWER}**\n\n"
 _MAX_LOOKED_AT = 8
 """Places that are listed where there is no answer; `vrag.evidence` and the page of the run have all."""
 _CHECKED = "\n\n**Checked against the sources**\n\n"
@@ -45,7 +45,8 @@ _NO_ANSWER = {
     StopReason.OUT_OF_BUDGET: "I used up what this question may cost before I had an answer.",
     StopReason.CANCELLED: "I was stopped before I had an answer.",
 }
-_NOT_FOUND = f"{NOT_FOUND} {A_MODEL}"
+_UNCERTAIN = f"Without a model, no answer is certain enough. {A_MODEL}"
+_NOTHING = "I found nothing: "
 _BY_READER = f"\n\n*{BY_READER}*"
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""
@@ -93,7 +94,7 @@ class VragPart(FrozenModel):
     run_id: str = Field(description="Id of the run: GET /runs/{id} has its details.")
     stop_reason: StopReason
     kind: ResultKind = Field(
-        default=ResultKind.NONE, description="answer, passages (without a model, no answer) or none."
+        default=ResultKind.NONE, description="answer, places (without a model, no answer) or none."
     )
     answer: str | None = Field(
         default=None, description="The answer without markers, to which `citations` and `claims` refer."
@@ -222,7 +223,7 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
     verdicts = _verdicts(outline)
     if outline.answer is None:
         message = _reason(outline, offline=offline)
-        heading = _PASSAGES if outline.kind is ResultKind.PASSAGES else _LOOKED
+        heading = _PLACES if outline.kind is ResultKind.PLACES else _LOOKED
         sources = _source_list(heading, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
         return CompletionReply(message, verdicts + sources, (), part, is_cut)
     marked, annotations = _with_annotations(outline.marked_answer, evidence)
@@ -238,12 +239,12 @@ def plain_answer(content: str) -> str | None:
     None if it had no answer. Messages of others are left as they are; they may be of any length.
     """
     content = content.rpartition(_CORRECTED)[2]
-    for heading in (_SOURCES, _LOOKED, _PASSAGES):
+    for heading in (_SOURCES, _LOOKED, _PLACES):
         answer, found, listed = content.rpartition(heading)
         if found:
             numbers = set(_LISTED.findall(listed))
             content = _without_markers(answer.partition(_CHECKED)[0].removesuffix(_BY_READER), numbers)
-    is_none = content in {_NOT_FOUND, *_NO_ANSWER.values()} or content.startswith(_WITHDRAWN)
+    is_none = content in {_UNCERTAIN, *_NO_ANSWER.values()} or content.startswith((_WITHDRAWN, _NOTHING))
     return None if is_none else content
 
 
@@ -273,8 +274,10 @@ def _reason(outline: RunResult, *, offline: bool) -> str:
     """Return why there is no answer."""
     if outline.withdrawn is not None:
         return f"{_WITHDRAWN}{_escape(outline.withdrawn)}"
+    if outline.kind is ResultKind.PLACES:
+        return _UNCERTAIN
     if offline and outline.stop_reason is StopReason.ABSTAINED:
-        return _NOT_FOUND
+        return f"{_NOTHING}{_escape(outline.unanswered())}"
     return _NO_ANSWER.get(outline.stop_reason or StopReason.FAULT, "There is no answer.")
 
 

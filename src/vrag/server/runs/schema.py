@@ -128,7 +128,9 @@ class RunRequest(RunOptions):
     ] = Field(description="The question.")
     agent: AgentName | None = Field(default=None, description="The agent.")
     model: str | None = Field(
-        default=None, max_length=300, description="One of the available models; empty for the offline policy."
+        default=None,
+        max_length=300,
+        description="One of the available models; empty for none.",
     )
     session: RunId | None = Field(
         default=None, description="The conversation to continue: id of its first run."
@@ -160,7 +162,7 @@ class RunSummary(FrozenModel):
     answer: str | None
     kind: ResultKind = Field(
         default=ResultKind.NONE,
-        description="answer; passages: no answer without a model, but evidence that comes closest; or none.",
+        description="answer; places: no answer without a model, but evidence that may answer; or none.",
     )
     started: float = Field(description="Seconds since 1970.")
     seconds: float

@@ -196,7 +196,7 @@ class SetupService:
         elif self.choices.for_all:
             source = "all"
         else:
-            source = "settings" if model else "offline"
+            source = "settings" if model else "none"
         return schema.Activity(
             model=named.get(model, model),
             source=source,

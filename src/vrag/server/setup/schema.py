@@ -94,7 +94,7 @@ class Activity(FrozenModel):
     """The present work of the server: for administrators all of it, for others their own runs."""
 
     model: str = Field(description="Title of the model that answers questions which name none.")
-    source: Literal["session", "all", "settings", "offline"] = Field(description="Who chose it.")
+    source: Literal["session", "all", "settings", "none"] = Field(description="Who chose it.")
     runs: tuple[RunSummary, ...] = Field(description="Runs in progress, the newest first.")
     uploads: tuple[UploadJobInfo, ...] = Field(description="Files that are read or wait.")
     collections: tuple[CollectionChoice, ...]

@@ -61,7 +61,7 @@ export function showAsk(root, { offer, box, uploads }) {
 /** @param {any} offer Says that there is no model yet, and the way to one. */
 function modelLine(offer) {
   if (!offer.setup || offer.models.some((/** @type {any} */ one) => one.name)) return null;
-  return h("p", { class: "no-model", id: "no-model" }, "Answers are found by the offline reader. ", h("a", { href: "#/setup", text: "Choose a model" }), " for full answers.");
+  return h("p", { class: "no-model", id: "no-model" }, "Questions are answered without a model. ", h("a", { href: "#/setup", text: "Choose a model" }), " for full answers.");
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {import("./uploads.js").Uploads} uploads */

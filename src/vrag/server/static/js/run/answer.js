@@ -9,7 +9,7 @@ import { markedText, marksIn } from "./cited-text.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
 import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
-import { CLOSEST_PASSAGES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOT_FOUND, WITHDRAWN } from "./wording.js";
+import { PLACES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOTHING, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
@@ -86,7 +86,7 @@ export class AnswerView {
     replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isContradicted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Contradicted in part" : ending.name }));
     this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isContradicted(state))));
     this.said.hidden = answered;
-    this.said.textContent = answered ? "" : ending.said;
+    this.said.textContent = answered ? "" : state.answer?.absence || ending.said;
   }
 
   /** The answer, or the one that was withdrawn, with its chips and the claims that are not supported. @param {State} state @param {boolean} open */
@@ -156,7 +156,7 @@ export class AnswerView {
     const { edit, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOT_FOUND || ending === CLOSEST_PASSAGES || stopReason(state) === "model_error" ? button(isOffline(state) ? "Choose a model" : "Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOTHING || ending === PLACES || stopReason(state) === "model_error" ? button(isOffline(state) ? "Choose a model" : "Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => edit(question, attached), { class: "ask-again" }));
   }
 }
@@ -169,7 +169,7 @@ function lastRefusal(state) {
 /** True if the evidence contradicts a claim of the answer. @param {State} state */
 const isContradicted = (state) => (state.answer?.text && !isOffline(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
 
-/** True if the offline reader answers: its answers are quotes, without Markdown. @param {State} state */
+/** True if the question is answered without a model: by quotes, without Markdown. @param {State} state */
 export function isOffline(state) {
   return state.started?.settings.policy === OFFLINE;
 }
@@ -178,7 +178,7 @@ export function isOffline(state) {
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (state.answer?.withdrawn) return WITHDRAWN;
-  if (reason === "abstained" && isOffline(state)) return state.answer?.evidence.length ? CLOSEST_PASSAGES : NOT_FOUND;
+  if (reason === "abstained" && isOffline(state)) return state.answer?.evidence.length ? PLACES : NOTHING;
   if (reason === "answered" && isOffline(state)) return FOUND_ON_PAGE;
   const refused = reason === "out_of_steps" || reason === "out_of_tokens" ? refusals(state) : 0;
   return refused ? formatLost(refused, state.steps.length) : (ENDINGS[reason] ?? CUT_OFF);

@@ -84,7 +84,7 @@ export function placeOf(evidence) {
   return evidence.kind === "page" && !isWhole(evidence.box) ? `part of ${place}` : place;
 }
 
-const MARK_LABELS = { answer: "The answer", operand: "Used in the calculation", head: "Head of its row or column" };
+const MARK_LABELS = { answer: "The answer", operand: "Used in the calculation", head: "Head of its row or column", match: "Words of the question" };
 
 /**
  * The words and cells of the answer within a piece of evidence, as rectangles of its page.

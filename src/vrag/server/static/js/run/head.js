@@ -36,7 +36,7 @@ export class Head {
     this.#shown = started;
     const { settings, history = [], attached = [], notices = [], ts } = started;
     this.#attached = attached;
-    const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
+    const model = settings.policy === OFFLINE ? "without a model" : settings.policy;
     const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
     const documents = settings.environment?.documents;
     replace(this.before, history.length > 0 && earlier(history));

@@ -80,20 +80,20 @@ export const formatLost = (refused, all) => ({
 /** An answer without a model. @type {Ending} */
 export const FOUND_ON_PAGE = { name: "Found on the page", mood: "calm", said: "", hint: "" };
 
-/** A run without a model that has no answer, but passages. @type {Ending} */
-export const CLOSEST_PASSAGES = {
-  name: "Closest passages",
+/** A run without a model that has no answer, but places. @type {Ending} */
+export const PLACES = {
+  name: "Places to look",
   mood: "calm",
-  said: "Without a model, no answer is certain enough. The passages that come closest are shown as evidence, the best first.",
+  said: "These passages may answer it.",
   hint: "A model could answer: choose one in the options of the question.",
 };
 
 /** A run without a model that has neither. @type {Ending} */
-export const NOT_FOUND = {
-  name: "No answer found",
+export const NOTHING = {
+  name: "Nothing found",
   mood: "calm",
-  said: "Without a model, no answer is certain enough.",
-  hint: "A model could find one: choose one in the options of the question.",
+  said: "Nothing was found in the documents searched.",
+  hint: "Ask in the words that the documents use, or add the document that holds the answer.",
 };
 
 /** A run whose answer was withdrawn. @type {Ending} */

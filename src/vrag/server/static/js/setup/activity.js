@@ -38,5 +38,5 @@ function collection(one) {
 }
 
 /** @param {string} policy */
-const modelName = (policy) => (policy === "extractive" ? "offline reader" : policy.replace(/^(chat|local):/, ""));
+const modelName = (policy) => (policy === "extractive" ? "without a model" : policy.replace(/^(chat|local):/, ""));
 

@@ -123,12 +123,12 @@ const SOURCES = {
   session: "You chose it for this browser.",
   all: "It was chosen for everyone.",
   settings: "The administrator of this server has set it.",
-  offline: "It finds short answers in the documents and needs no model. Choose a model for full answers.",
+  none: "Short answers are found in the documents. Choose a model for full answers.",
 };
 
 /** @param {any} state @param {(scope: "session" | "all") => void} remove */
 function chosenModel({ activity, session, for_all, admin, changeable, problem }, remove) {
-  const offline = activity.source === "offline";
+  const withoutModel = activity.source === "none";
   const row = (/** @type {"session" | "all"} */ scope, /** @type {any} */ one, /** @type {string} */ label, /** @type {boolean} */ removable) =>
     one &&
     h(
@@ -138,7 +138,7 @@ function chosenModel({ activity, session, for_all, admin, changeable, problem },
       removable && changeable && h("button", { type: "button", id: `setup-remove-${scope}`, "aria-label": `Remove the model ${scope === "all" ? "for everyone" : "for this browser"}`, text: "Remove", on: { click: () => remove(scope) } }),
     );
   return [
-    h("p", { class: "setup-answers" }, "Questions are answered by ", h("b", { id: "setup-current", dir: "auto", text: offline ? "the offline reader" : activity.model }), "."),
+    h("p", { class: "setup-answers" }, withoutModel ? "Questions are answered " : "Questions are answered by ", h("b", { id: "setup-current", dir: "auto", text: withoutModel ? "without a model" : activity.model }), "."),
     h("p", { class: "soft size-2", text: SOURCES[activity.source] }),
     problem && h("p", { class: "field-problem", role: "alert", dir: "auto", text: `${problem} Choose a model again.` }),
     (session || (for_all && admin)) && h("ul", row("session", session, "For this browser", true), admin && row("all", for_all, "For everyone", true)),
