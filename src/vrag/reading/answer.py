@@ -53,7 +53,7 @@ class Reading:
     """The estimated probability that it is right, 0 to 1."""
     is_certain: bool = False
     """True if it is of a kind that is right often enough to be given as an answer: see
-    `page_candidates.is_certain`."""
+    `certainty.CertaintyCheck`."""
     frame: Box | None = None
     """The row or sentence around it, in `Space.UNIT`; None for an item without word boxes."""
     marks: tuple[Mark, ...] = ()

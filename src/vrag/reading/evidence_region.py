@@ -1,6 +1,6 @@
 """The part of a page to crop around an answer, and the best parts of several pages.
 
-The block around a place is its region, with neighbours while it is small; never more than a quarter of the
+The block around a place is its region, with neighbours while it is small; never more than an eighth of the
 page, unless the place itself is larger.
 
 `ranked_regions` offers many places: every block of a page stands where its best line stands, and the region
@@ -21,10 +21,10 @@ from vrag.reading.page_text import PageText
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.views.text_lines import Rect, around
 
-MOST = 0.24
-"""Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
+MOST = 0.12
+"""Largest share of the page that is cut out, unless the quote alone is larger: an eighth, less what
 rounding to pixels may add."""
-ENOUGH = 0.2
+ENOUGH = 0.04
 """Share of the page from which a block needs no context."""
 NEAR = 0.2
 """Blocks farther away than this are no context, in heights of the page."""
@@ -147,7 +147,7 @@ def _spans(extents: Iterable[tuple[float, float]], trimmed: float) -> list[tuple
 
 
 def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, enough: float) -> Rect:
-    """Take in the nearest rectangles one by one while the result stays within a quarter of the page."""
+    """Take in the nearest rectangles one by one while the result stays within an eighth of the page."""
     rest = list(others)
     while rest and rect.area < enough:
         nearest = min(rest, key=lambda other: _apart(rect, other, aspect))

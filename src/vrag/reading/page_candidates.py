@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vrag.geometry import Box
 from vrag.reading.answer import FULL_READING, Mark, MarkRole, Reading, ReadingOptions
-from vrag.reading.answer_checks import can_answer, repeats_number
+from vrag.reading.answer_checks import can_answer
 from vrag.reading.labelled_values import LabelledValue, MatchedValue, match_values
 from vrag.reading.line_scoring import ScoredPage
 from vrag.reading.page_text import PageText
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
-from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import complete_value, skip_neighbour
-from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.views.text_lines import Rect, around
-from vrag.text.terms import STOP_WORDS, tokens
-from vrag.types import Item
 
 MAX_CONTEXT_CHARS = 300
 """Characters of the sentence or row around an answer."""
-CERTAIN = 0.25
-"""The probability from which a cell that the question names is certain."""
-CERTAIN_TEXT = 0.8
-"""The probability from which words of running text are certain."""
-MIN_NAMED = 2 / 3
-"""Share of the words of a question that the heads and the caption of a certain cell have."""
 PER_TABLE = 5
 """Candidates of each table that are ranked with those of others."""
 MAX_VALUES = 5
@@ -61,6 +51,8 @@ class PageCandidate:
     """Without a probability yet."""
     page: int
     """Number of the page among those read, from 0."""
+    is_pointed: bool = False
+    """True if the page is what the question points at: page 5, or that with Figure 3."""
     source: RankedAnswer | MatchedValue | ScoredSpan
     margin: float
     """Score less that of the best other candidate of the same source."""
@@ -105,42 +97,6 @@ def list_candidates(
         yield replace(candidate, table=_find_table(candidate, places, tables))
 
 
-def is_certain(question: str, candidate: PageCandidate, probability: float) -> bool:
-    """Return whether a candidate is of the kind of answers that are right three times in four.
-
-    It is running text with a high probability, or one cell that is read, and the question names it: all words
-    of the head of its row, and some of its column, or the other way round. Heads and caption, and what the
-    heads of rows are called in a table that the file has as such, have most words of the question and all its
-    numbers, and it asks for nothing that has to be computed. Nor is it a number of the question: such
-    candidates stay, since the probabilities of others were learnt beside them. Of other kinds a
-    probability tells too little on documents that the reader has not learnt from; see docs/reading.md.
-    """
-    source, table = candidate.source, candidate.table
-    if repeats_number(candidate.reading.text, question) and not candidate.reading.arithmetic:
-        return False
-    if isinstance(source, ScoredSpan):
-        return probability >= CERTAIN_TEXT
-    if not isinstance(source, RankedAnswer) or table is None or probability < CERTAIN:
-        return False
-    found = source.candidate
-    if found.operation is not TableOperation.LOOKUP or len(found.cells) != 1:
-        return False
-    cell = found.cells[0]
-    if cell.row < table.header_rows or cell.column < table.header_columns:
-        return False
-    asked = _content_terms([without_form(question)])
-    row = _content_terms(head.text for head in table.row_heads(cell.row))
-    title, heads = split_title(table, cell.column)
-    column = _content_terms(heads)
-    named = asked & (row | column | _content_terms([table.caption, *title, *_names_of_heads(table, cell)]))
-    return (
-        _names_cell(asked, row, column)
-        and len(named) >= MIN_NAMED * len(asked)
-        and not any(term[0].isdigit() for term in asked - named)
-        and not asks_to_compute(question, row | column)
-    )
-
-
 def split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]]:
     """Return the heads of a column that stand over all columns with values, and the others.
 
@@ -154,43 +110,6 @@ def split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]
     return (title, heads) if heads else ([], title)
 
 
-def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
-    """Return the terms of the hidden text of items that they do not show too."""
-    terms: set[str] = set()
-    for item in items:
-        if item.facts.hidden_text:
-            terms |= _content_terms([item.facts.hidden_text]) - _content_terms([item.text])
-    return frozenset(terms)
-
-
-def asks_for_hidden(question: str, reading: Reading, hidden: frozenset[str], caption: str = "") -> bool:
-    """Return whether a question has words that stand in hidden text alone, and not around an answer.
-
-    A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
-    """
-    if not hidden:
-        return False
-    beside = _content_terms([reading.text, reading.context, caption])
-    return not hidden.isdisjoint(_content_terms([question]) - beside)
-
-
-def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
-    """Return what the heads of rows are called, where the file itself says which cells are heads: "Line"."""
-    if cell.span is None:
-        return []
-    return [head.text for column in range(table.header_columns) for head in table.column_heads(column)]
-
-
-def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
-    """Return whether a question has all words of one head of a cell, and words of the other."""
-    if not (row and column):
-        return False
-    return any(
-        whole <= asked and not asked.isdisjoint(part - whole or part)
-        for whole, part in ((row, column), (column, row))
-    )
-
-
 COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "comparative", "total"
 """Triggers of questions for values that stand in no cell."""
 
@@ -201,15 +120,6 @@ def asks_to_compute(question: str, heads: frozenset[str]) -> bool:
     named = {token.start for token in analysed.terms if token.term in heads}
     places = (place for name in COMPUTED for place in analysed.triggers.get(name, ()))
     return any(place not in named for place in places)
-
-
-def _content_terms(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(
-        token.term
-        for text in texts
-        for token in tokens(text)
-        if STOP_WORDS.isdisjoint((token.term, text[token.start : token.end].lower()))
-    )
 
 
 def _complete_spans(

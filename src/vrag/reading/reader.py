@@ -24,14 +24,9 @@ from vrag.reading.answer_features import (
     compute_answer_features,
     fold_answer,
 )
+from vrag.reading.certainty import CertaintyCheck, asks_for_hidden, find_hidden_terms
 from vrag.reading.line_scoring import FITTING, RANK, locate
-from vrag.reading.page_candidates import (
-    PageCandidate,
-    asks_for_hidden,
-    find_hidden_terms,
-    is_certain,
-    list_candidates,
-)
+from vrag.reading.page_candidates import PageCandidate, list_candidates
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.field_answers import find_field_answer
@@ -123,24 +118,23 @@ def _read_pages(
         (text, text.tables(page.picture) if options.tables else ())
         for page, text in zip(pages, texts, strict=True)
     ]
-    hidden = find_hidden_terms(page.item for page in pages)
+    items = [page.item for page in pages]
 
     def rank(asked: str) -> list[Reading]:
         candidates, features = weigh_candidates(asked, placed, text_reader, options=options)
         scorer = load_answer_scorer() if options.learnt else None
-        form = read_form(asked)
+        form, check = read_form(asked), CertaintyCheck.of(asked, items)
         return [
-            _write_reading(asked, candidates[number], probability, form, hidden)
+            _write_reading(candidates[number], probability, form, check)
             for number, probability in rank_different_answers(candidates, features, scorer)
         ]
 
     description = find_description(question) if options.operations else None
     readings = rank(question) if description is None else _read_in_steps(description, rank)
-    items = [page.item for page in pages]
     stated = find_field_answer(question, items) if options.values else None
     if stated is None and options.tables:
         stated = find_named_cell(question, zip(items, (tables for _, tables in placed), strict=True))
-    if stated is None or asks_for_hidden(question, stated, hidden):
+    if stated is None or asks_for_hidden(question, stated, find_hidden_terms(items)):
         return readings
     return _with_stated(stated, readings)
 
@@ -182,20 +176,15 @@ def _read_in_steps(description: Description, rank: Callable[[str], list[Reading]
 
 
 def _write_reading(
-    question: str, candidate: PageCandidate, probability: float, form: AnswerForm, hidden: frozenset[str]
+    candidate: PageCandidate, probability: float, form: AnswerForm, check: CertaintyCheck
 ) -> Reading:
-    """Return the reading of a candidate with its probability, its answer in the form that is wanted.
-
-    `hidden` are the terms that the pages have in hidden text alone.
-    """
+    """Return the reading of a candidate with its probability, its answer in the form that is wanted."""
     text, source = candidate.reading.text, candidate.source
     if isinstance(source, RankedAnswer):
         text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
     else:
         text = write_answer(text, form)
-    certain = is_certain(question, candidate, probability)
-    caption = candidate.table.caption if candidate.table else ""
-    certain = certain and not asks_for_hidden(question, candidate.reading, hidden, caption)
+    certain = check.is_certain(candidate, probability)
     return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
 
 
@@ -257,7 +246,7 @@ def weigh_candidates(
     spans = text_reader.read(question, texts, segments) if options.text else ((),) * len(texts)
     scored = locate(analysis, placed_texts)
     candidates = [
-        candidate
+        replace(candidate, is_pointed=page.pointed)
         for number, (page, (_, tables), found) in enumerate(zip(scored, pages, spans, strict=True))
         for candidate in list_candidates(
             question, number, page, tables if options.tables else (), found, table_scorer, options

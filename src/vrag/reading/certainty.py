@@ -1,0 +1,252 @@
+"""The answers that are given without a model: those of kinds that are right at least three times in four.
+
+A candidate is certain by its probability and by what the question asks for: an answer of another kind, from
+another page than the one named, or to a question that no short answer fits is none. The thresholds are those
+of the curves in docs/reading.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vrag.reading.answer import Reading
+from vrag.reading.answer_checks import repeats_number
+from vrag.reading.page_candidates import PageCandidate, asks_to_compute, split_title
+from vrag.reading.questions.answer_types import AnswerKind, find_focus
+from vrag.reading.questions.overview import fits_no_answer
+from vrag.reading.questions.query_analysis import parse, without_form
+from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.spans.span_types import AGREES, VALUE_TYPES, SpanType, type_of_span
+from vrag.reading.table_answers.candidates import TableCandidate
+from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.ranking import RankedAnswer
+from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.terms import STOP_WORDS, tokens
+from vrag.types import Item
+
+
+class AnswerSource(StrEnum):
+    """Where a candidate is from, which says how far its probability can be trusted."""
+
+    CELL = "cell"
+    """A cell that the question names."""
+    COMPUTED = "computed"
+    """A number that follows from cells."""
+    VALUE = "value"
+    """An amount, a date or a name in running text."""
+    SPAN = "span"
+    """Other words of running text."""
+    OTHER = "other"
+    """A label beside a value, several cells, or a cell that the question does not name."""
+
+
+THRESHOLDS: Mapping[AnswerSource, float] = {
+    AnswerSource.CELL: 0.12,
+    AnswerSource.COMPUTED: 0.5,
+    AnswerSource.VALUE: 0.4,
+    AnswerSource.SPAN: 0.8,
+}
+"""The probability from which candidates are certain; others never are."""
+MIN_NAMED = 2 / 3
+"""Share of the words of a question that the heads and the caption of a certain cell have."""
+_FRAME = frozenset(
+    token.term for token in tokens("mean represent correspond indicate stand signify denote have give state")
+)
+"""Verbs of questions that say nothing of what is asked for."""
+_PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
+MIN_PAGES, COMMON = 4, 0.6
+"""Pages that are read, and the share of them, from which a word on them is one of the document's subject."""
+_NAMES = frozenset({SpanType.NAME, SpanType.PERSON, SpanType.PLACE, SpanType.ORGANISATION, SpanType.ACRONYM})
+_SEVERAL = re.compile(
+    r"""\b(?:both | respectively | each\ of | list\ (?:all|the|them|down|no) | list\ format | as\ a\ list
+    | what\ are | which\ (?:of\ the\ )?\w+s\ (?:are|were|do|have|has|did|can|must|should))\b
+    | \band\s+\w+\s*\?\s*$ | 哪些 | 分别""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words of questions that several things answer."""
+_LOOKED_AT = re.compile(
+    r"""\b(?:photo(?:graph)?s? | pictures? | images? | icons? | logos? | screenshots? | drawn | map | font
+    | shape[sd]? | how\ many\ (?:[\w-]+\ ){0,3}?(?:pages? | tables? | figures? | charts? | chapters?
+    | sections? | slides? | quizzes | examples? | types? | kinds?))\b | 照片 | 图片""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words of questions that a look at the pages answers, or counting what stands on them."""
+_NUMBER_ASKED = re.compile(
+    r"""\b(?:number | no\. | percent | share | rate | ratio | score | year | amount | sum | total | how | size
+    | level | age | code | id | price | cost | fee | fare | value | figure | rank | version | date | when
+    | time | degree)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words with which "what" and "which" ask for something that has a number."""
+_NEVER = frozenset(
+    {AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.LIST, AnswerKind.COLOR, AnswerKind.YES_NO}
+)
+"""Kinds of questions that a short answer of running text seldom answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertaintyCheck:
+    """The check whether candidates for one question are certain."""
+
+    question: str
+    hidden: frozenset[str]
+    """Terms that the pages have in hidden text alone."""
+    subject: frozenset[str]
+    """Terms that name the document or stand on most pages: they tell no row from another."""
+    is_pointing: bool
+    """True if the question names a page, a figure or a table."""
+
+    @classmethod
+    def of(cls, question: str, items: Sequence[Item]) -> CertaintyCheck:
+        """Prepare the check for a question that is read from some items."""
+        pointers = parse(question).pointers
+        return cls(question, find_hidden_terms(items), find_subject_terms(items), bool(pointers))
+
+    def is_certain(self, candidate: PageCandidate, probability: float) -> bool:
+        """Return whether a candidate is of a kind of answers that are right three times in four.
+
+        Of numbers that the question itself has none is: such candidates stay, since the probabilities of
+        others were learnt beside them.
+        """
+        reading, caption = candidate.reading, candidate.table.caption if candidate.table else ""
+        source = self.find_source(candidate)
+        return (
+            source in THRESHOLDS
+            and probability >= THRESHOLDS[source]
+            and not fits_no_answer(self.question)
+            and not (repeats_number(reading.text, self.question) and not reading.arithmetic)
+            and (candidate.is_pointed or not self.is_pointing)
+            and not asks_for_hidden(self.question, reading, self.hidden, caption)
+        )
+
+    def find_source(self, candidate: PageCandidate) -> AnswerSource:
+        """Return the source of a candidate; `OTHER` where it does not fit the question."""
+        source, table = candidate.source, candidate.table
+        if isinstance(source, ScoredSpan):
+            return self._find_span_source(candidate.reading.text)
+        if not isinstance(source, RankedAnswer) or table is None:
+            return AnswerSource.OTHER
+        found = source.candidate
+        if found.operation is TableOperation.LOOKUP and self._is_named(found, table):
+            return AnswerSource.CELL
+        if found.arithmetic and _SEVERAL.search(self.question) is None and self._names_operands(found, table):
+            return AnswerSource.COMPUTED
+        return AnswerSource.OTHER
+
+    def _find_span_source(self, text: str) -> AnswerSource:
+        """Return the source of words of running text, by whether they are of the kind that is asked for."""
+        kind, found = find_focus(self.question).kind, type_of_span(text)
+        if kind in _NEVER or _SEVERAL.search(self.question) or _LOOKED_AT.search(self.question):
+            return AnswerSource.OTHER
+        wanted = AGREES.get(kind)
+        if wanted is not None:
+            return AnswerSource.VALUE if found in wanted else AnswerSource.OTHER
+        if found in VALUE_TYPES:
+            return AnswerSource.VALUE if _NUMBER_ASKED.search(self.question) else AnswerSource.OTHER
+        return AnswerSource.VALUE if found in _NAMES else AnswerSource.SPAN
+
+    def _is_named(self, found: TableCandidate, table: DocumentTable) -> bool:
+        """Return whether a question names the one cell of a candidate.
+
+        It has all words of the head of its row, and some of its column, or the other way round. Heads and
+        caption, and what the heads of rows are called in a table that the file has as such, have most words
+        of the question and all its numbers, and it asks for nothing that has to be computed.
+        """
+        if len(found.cells) != 1:
+            return False
+        cell = found.cells[0]
+        if cell.row < table.header_rows or cell.column < table.header_columns:
+            return False
+        asked = self._asked_terms()
+        row = content_terms(head.text for head in table.row_heads(cell.row))
+        title, heads = split_title(table, cell.column)
+        column = content_terms(heads)
+        around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
+        return (
+            _names_cell(asked, row, column)
+            and self._accounts_for(asked, around)
+            and not asks_to_compute(self.question, row | column)
+        )
+
+    def _asked_terms(self) -> frozenset[str]:
+        """Return the content words of the question; FY2023 is 2023."""
+        asked = content_terms([without_form(self.question)]) - _FRAME
+        return frozenset(_PREFIXED_YEAR.sub(r"\1", term) for term in asked)
+
+    def _names_operands(self, found: TableCandidate, table: DocumentTable) -> bool:
+        """Return whether heads and caption account for a question that asks for a computation in words."""
+        asked = self._asked_terms()
+        cells = (*found.cells, *found.operands)
+        heads = [head.text for cell in cells for head in table.row_heads(cell.row)]
+        heads += [head.text for cell in cells for head in table.column_heads(cell.column)]
+        heads += [cell.text for cell in cells]
+        return asks_to_compute(self.question, frozenset()) and self._accounts_for(
+            asked, content_terms([table.caption, *heads])
+        )
+
+    def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
+        """Return whether words around cells are most words of a question, and all its numbers."""
+        rest = asked - self.subject or asked
+        named = rest & around
+        missing = asked - around
+        return len(named) >= MIN_NAMED * len(rest) and not any(term[0].isdigit() for term in missing)
+
+
+def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:
+    """Return the terms that name the documents of some items, or stand on most of these items."""
+    named = content_terms(f"{item.document_name}".replace("_", " ") for item in items)
+    if len(items) < MIN_PAGES:
+        return named
+    counts = Counter(term for item in items for term in content_terms([item.text]))
+    return named | {term for term, count in counts.items() if count >= COMMON * len(items)}
+
+
+def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
+    """Return the terms of the hidden text of items that they do not show too."""
+    terms: set[str] = set()
+    for item in items:
+        if item.facts.hidden_text:
+            terms |= content_terms([item.facts.hidden_text]) - content_terms([item.text])
+    return frozenset(terms)
+
+
+def asks_for_hidden(question: str, reading: Reading, hidden: frozenset[str], caption: str = "") -> bool:
+    """Return whether a question has words that stand in hidden text alone, and not around an answer.
+
+    A sheet with a hidden column "Purchase price" shows "Price": that is not what is asked for.
+    """
+    if not hidden:
+        return False
+    beside = content_terms([reading.text, reading.context, caption])
+    return not hidden.isdisjoint(content_terms([question]) - beside)
+
+
+def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:
+    """Return what the heads of rows are called, where the file itself says which cells are heads: "Line"."""
+    if cell.span is None:
+        return []
+    return [head.text for column in range(table.header_columns) for head in table.column_heads(column)]
+
+
+def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[str]) -> bool:
+    """Return whether a question has all words of one head of a cell, and words of the other."""
+    if not (row and column):
+        return False
+    return any(
+        whole <= asked and not asked.isdisjoint(part - whole or part)
+        for whole, part in ((row, column), (column, row))
+    )
+
+
+def content_terms(texts: Iterable[str]) -> frozenset[str]:
+    """Return the terms of some texts that are no stop words."""
+    return frozenset(
+        token.term
+        for text in texts
+        for token in tokens(text)
+        if STOP_WORDS.isdisjoint((token.term, text[token.start : token.end].lower()))
+    )
