@@ -235,8 +235,8 @@ def test_documents_that_could_not_be_read_are_told_and_kept(tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
     told = "1 question is about documents that could not be read or are not searched: cut.pdf"
     assert told in " ".join(done.output.split())
-    assert done.output.count("No model is set: the offline policy answers") == 1
-    assert "none: the offline policy" in (tmp_path / "runs" / "report.md").read_text()
+    assert done.output.count("No model is set: questions are answered without a model") == 1
+    assert "| model | none" in (tmp_path / "runs" / "report.md").read_text()
     kept = json.loads((tmp_path / "runs" / "conditions.json").read_text())
     assert kept["searched"] == {"documents": 1, "absent": ["cut.pdf"], "questions": 1}
     assert (kept["asked"], kept["measures"]) == (2, 1)

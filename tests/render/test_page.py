@@ -195,16 +195,14 @@ def test_every_reason_to_stop_has_its_words(reason: StopReason) -> None:
 
 
 @pytest.mark.parametrize(("policy", "told_of_models"), [("extractive", True), ("chat:m", False)])
-def test_what_the_offline_policy_cannot_say_is_not_said_to_be_missing(
-    policy: str, told_of_models: bool
-) -> None:
+def test_nothing_found_without_a_model_is_not_said_to_be_missing(policy: str, told_of_models: bool) -> None:
     told = vrag_run()
     told.events.pop()
     told.say(AnswerGiven, text=None, evidence=(), stop_reason=StopReason.ABSTAINED)
     settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
     told.events[0] = told.events[0].model_copy(update={"settings": settings})
     html = page(told).html
-    assert ("No answer found" in html, "A model that sees pictures" in html) == (
+    assert ("Nothing found" in html, "A model that sees pictures" in html) == (
         told_of_models,
         told_of_models,
     )

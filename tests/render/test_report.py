@@ -249,13 +249,12 @@ class TestWhatIsTold:
         assert "And before?" in done.markdown("x").text
         assert f"{sha256[:16]}.jpg" in done.markdown("x").files
 
-    def test_the_offline_policy_says_that_it_quotes(self) -> None:
+    def test_an_answer_without_a_model_says_so(self) -> None:
         told = vrag_run()
         settings = told.events[0].settings.model_copy(update={"policy": "extractive"})  # type: ignore[union-attr]
         told.events[0] = told.events[0].model_copy(update={"settings": settings})
         for text in (made(told).html, made(told).markdown().text):
             assert "without a model" in text
-            assert "none: the offline policy" in text.replace("\\", "")
 
     @pytest.mark.parametrize(("box", "told"), [
         ((0.0, 0.0, 1.0, 1.0), "Page 3"),

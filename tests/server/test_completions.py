@@ -38,7 +38,9 @@ class TestModels:
     def test_every_agent_stands_alone_and_with_every_model(self, client: openai.OpenAI) -> None:
         names = [model.id for model in client.models.list()]
         assert names[:2] == ["vrag", "vimrag"]
-        assert sorted(names[2:]) == ["vimrag/offline", "vimrag/scripted", "vrag/offline", "vrag/scripted"]
+        assert sorted(names[2:]) == [
+            f"{agent}/{model}" for agent in ("vimrag", "vrag") for model in ("scripted", "without-a-model")
+        ]
 
     def test_every_listed_model_can_be_had(self, client: openai.OpenAI) -> None:
         for model in client.models.list():
@@ -57,8 +59,8 @@ class TestModels:
         assert find_model("vimrag/a/b-7B", offer) == ("vimrag", "a/b-7B")
         assert "vimrag/a/b-7B" in {card.id for card in model_cards(offer, 0).data}
 
-    def test_offline_is_the_policy_without_a_model(self) -> None:
-        assert find_model("vrag/offline", OFFER) == ("vrag", "")
+    def test_an_agent_can_be_asked_without_a_model(self) -> None:
+        assert find_model("vrag/without-a-model", OFFER) == ("vrag", "")
         assert find_model("vrag", OFFER) == ("vrag", None)
 
 

@@ -16,16 +16,15 @@ from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.policy import OFFLINE
-from vrag.agent.runs.run_result import BY_READER, NOT_FOUND, ResultKind, RunResult
+from vrag.agent.runs.run_result import BY_READER, NOTHING_FOUND, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState
 from vrag.model_profiles import profile_named
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.render.text_format import (
-    A_MODEL,
-    PLACES,
     FOUND_ON_PAGE,
     INTERRUPTED,
-    NOTHING_FOUND,
+    NOTHING,
+    PLACES,
     STOPS,
     outcome,
 )
@@ -46,18 +45,18 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
     )
 
 
-def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
+def test_a_message_says_that_nothing_was_found() -> None:
     said = build_reply("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
-    assert said == f"{NOT_FOUND} {A_MODEL}"
+    assert said == f"I found nothing: {NOTHING_FOUND}"
     assert "--model" not in said, "it is read on pages, where no command line is"
     assert plain_answer(said) is None, "sent back by a client it is no answer"
 
 
-def test_only_abstentions_of_the_offline_policy_say_so() -> None:
+def test_only_abstentions_without_a_model_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
-        assert NOT_FOUND not in build_reply("1", RunResult.of(events), "/#/runs/1").content
-        assert NOT_FOUND not in outcome(RunResult.of(events)).text
+        assert NOTHING_FOUND not in build_reply("1", RunResult.of(events), "/#/runs/1").content
+        assert NOTHING_FOUND not in outcome(RunResult.of(events)).text
 
 
 def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states() -> None:
@@ -73,17 +72,17 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     for module in ("js/format.js", "js/run/wording.js"):
         (tmp_path / module).write_text((STATIC / module).read_text("utf-8"), "utf-8")
     code = (
-        "import { PLACES, CUT_OFF, ENDINGS, FOUND_ON_PAGE, NOT_FOUND } from './js/run/wording.js';"
+        "import { PLACES, CUT_OFF, ENDINGS, FOUND_ON_PAGE, NOTHING } from './js/run/wording.js';"
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
-        "const others = [CUT_OFF, NOT_FOUND, FOUND_ON_PAGE, PLACES].map(({ name }) => name);"
-        "console.log(JSON.stringify([names, others, NOT_FOUND.said]))"
+        "const others = [CUT_OFF, NOTHING, FOUND_ON_PAGE, PLACES].map(({ name }) => name);"
+        "console.log(JSON.stringify([names, others, NOTHING.said]))"
     )
     line = [*NODE, "--input-type=module", "-e", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     names, others, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
-    assert others == [name for name, _ in (INTERRUPTED, NOTHING_FOUND, FOUND_ON_PAGE, PLACES)]
-    assert said == NOT_FOUND
+    assert others == [name for name, _ in (INTERRUPTED, NOTHING, FOUND_ON_PAGE, PLACES)]
+    assert said == NOTHING_FOUND
 
 
 def test_the_page_knows_the_offline_policy_by_its_name() -> None:
@@ -99,16 +98,16 @@ def evidence_of(page: int) -> Evidence:
     )  # fmt: skip
 
 
-def test_passages_without_an_answer_are_called_so_in_every_interface() -> None:
+def test_places_without_an_answer_are_called_so_in_every_interface() -> None:
     started, end = ended("extractive", StopReason.ABSTAINED)
     run = RunResult.of((started, end.model_copy(update={"evidence": (evidence_of(1), evidence_of(2))})))
     assert run.kind is ResultKind.PLACES
-    assert outcome(run).name == "Closest passages"
+    assert outcome(run).name == "Places to look"
     reply = build_reply("1", run, "/#/runs/1")
-    assert "**Closest passages**" in reply.content
+    assert "**These passages may answer it**" in reply.content
     assert reply.vrag.kind is ResultKind.PLACES
     assert plain_answer(reply.content) is None, "sent back by a client it is no answer"
-    assert answer_data("1", run)["kind"] == "passages"
+    assert answer_data("1", run)["kind"] == "places"
     assert RunDetail.of("1", run, RunState.FINISHED).kind is ResultKind.PLACES
 
 

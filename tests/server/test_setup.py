@@ -508,7 +508,7 @@ def test_the_state_tells_what_runs_now(place: Path) -> None:
 
     with ChatServer(say, models=(MODEL,)) as model, setup_server(place) as setup:
         idle = setup.state()["activity"]
-        assert (idle["source"], idle["runs"], idle["uploads"]) == ("offline", [], [])
+        assert (idle["source"], idle["runs"], idle["uploads"]) == ("none", [], [])
         setup.choose(model.url)
         run = setup.browser.post("/runs", json={"question": "What sings?"}).json()["id"]
         busy = setup.state()["activity"]

@@ -7,6 +7,7 @@ of the curves in docs/reading.md.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ class AnswerSource(StrEnum):
     COMPUTED = "computed"
     """A number that follows from cells."""
     VALUE = "value"
-    """An amount, a date or a name in running text."""
+    """An amount, a date or a name in running text, where the question asks for one."""
     SPAN = "span"
     """Other words of running text."""
     OTHER = "other"
@@ -45,16 +46,21 @@ class AnswerSource(StrEnum):
 
 
 THRESHOLDS: Mapping[AnswerSource, float] = {
-    AnswerSource.CELL: 0.12,
+    AnswerSource.CELL: 0.25,
     AnswerSource.COMPUTED: 0.5,
-    AnswerSource.VALUE: 0.4,
+    AnswerSource.VALUE: 0.39,
     AnswerSource.SPAN: 0.8,
 }
 """The probability from which candidates are certain; others never are."""
+WHOLLY_NAMED = 0.12
+"""The same for a cell on a page that has all words of the question."""
 MIN_NAMED = 2 / 3
 """Share of the words of a question that the heads and the caption of a certain cell have."""
 _FRAME = frozenset(
-    token.term for token in tokens("mean represent correspond indicate stand signify denote have give state")
+    token.term
+    for token in tokens(
+        "mean represent correspond indicate stand signify denote have give state achieve score"
+    )
 )
 """Verbs of questions that say nothing of what is asked for."""
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
@@ -115,13 +121,18 @@ class CertaintyCheck:
         reading, caption = candidate.reading, candidate.table.caption if candidate.table else ""
         source = self.find_source(candidate)
         return (
-            source in THRESHOLDS
-            and probability >= THRESHOLDS[source]
+            probability >= self._find_threshold(source, candidate.absent)
             and not fits_no_answer(self.question)
             and not (repeats_number(reading.text, self.question) and not reading.arithmetic)
             and (candidate.is_pointed or not self.is_pointing)
             and not asks_for_hidden(self.question, reading, self.hidden, caption)
         )
+
+    def _find_threshold(self, source: AnswerSource, absent: frozenset[str]) -> float:
+        """Return the probability from which candidates of a source are certain."""
+        if source is AnswerSource.CELL and self._asked_terms().isdisjoint(absent):
+            return WHOLLY_NAMED
+        return THRESHOLDS.get(source, math.inf)
 
     def find_source(self, candidate: PageCandidate) -> AnswerSource:
         """Return the source of a candidate; `OTHER` where it does not fit the question."""
@@ -133,21 +144,22 @@ class CertaintyCheck:
         found = source.candidate
         if found.operation is TableOperation.LOOKUP and self._is_named(found, table):
             return AnswerSource.CELL
-        if found.arithmetic and _SEVERAL.search(self.question) is None and self._names_operands(found, table):
+        is_single = bool(found.arithmetic) and _SEVERAL.search(self.question) is None
+        if is_single and self._names_operands(found, table):
             return AnswerSource.COMPUTED
         return AnswerSource.OTHER
 
     def _find_span_source(self, text: str) -> AnswerSource:
-        """Return the source of words of running text, by whether they are of the kind that is asked for."""
+        """Return the source of words of running text: a value if they are of the kind that is asked for."""
         kind, found = find_focus(self.question).kind, type_of_span(text)
         if kind in _NEVER or _SEVERAL.search(self.question) or _LOOKED_AT.search(self.question):
-            return AnswerSource.OTHER
+            return AnswerSource.SPAN
         wanted = AGREES.get(kind)
-        if wanted is not None:
-            return AnswerSource.VALUE if found in wanted else AnswerSource.OTHER
-        if found in VALUE_TYPES:
-            return AnswerSource.VALUE if _NUMBER_ASKED.search(self.question) else AnswerSource.OTHER
-        return AnswerSource.VALUE if found in _NAMES else AnswerSource.SPAN
+        if wanted is None and found in VALUE_TYPES:
+            is_fitting = _NUMBER_ASKED.search(self.question) is not None
+        else:
+            is_fitting = found in (_NAMES if wanted is None else wanted)
+        return AnswerSource.VALUE if is_fitting else AnswerSource.SPAN
 
     def _is_named(self, found: TableCandidate, table: DocumentTable) -> bool:
         """Return whether a question names the one cell of a candidate.
@@ -162,7 +174,7 @@ class CertaintyCheck:
         if cell.row < table.header_rows or cell.column < table.header_columns:
             return False
         asked = self._asked_terms()
-        row = content_terms(head.text for head in table.row_heads(cell.row))
+        row = content_terms(_find_row_heads(table, cell))
         title, heads = split_title(table, cell.column)
         column = content_terms(heads)
         around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
@@ -184,16 +196,15 @@ class CertaintyCheck:
         heads = [head.text for cell in cells for head in table.row_heads(cell.row)]
         heads += [head.text for cell in cells for head in table.column_heads(cell.column)]
         heads += [cell.text for cell in cells]
-        return asks_to_compute(self.question, frozenset()) and self._accounts_for(
-            asked, content_terms([table.caption, *heads])
-        )
+        around = content_terms([table.caption, *heads])
+        return asks_to_compute(self.question, frozenset()) and self._accounts_for(asked, around)
 
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
-        rest = asked - self.subject or asked
-        named = rest & around
-        missing = asked - around
-        return len(named) >= MIN_NAMED * len(rest) and not any(term[0].isdigit() for term in missing)
+        named, missing = asked & around, asked - around
+        telling, untold = len(named - self.subject), len(missing - self.subject)
+        is_number_missing = any(term[0].isdigit() for term in missing)
+        return telling >= MIN_NAMED * (telling + untold) and not is_number_missing
 
 
 def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:
@@ -223,6 +234,13 @@ def asks_for_hidden(question: str, reading: Reading, hidden: frozenset[str], cap
         return False
     beside = content_terms([reading.text, reading.context, caption])
     return not hidden.isdisjoint(content_terms([question]) - beside)
+
+
+def _find_row_heads(table: DocumentTable, cell: Cell) -> list[str]:
+    """Return the heads of a cell's row: its first cell where no column has heads, as in a list of codes."""
+    heads = [head.text for head in table.row_heads(cell.row)]
+    first = table.cell_at(cell.row, 0)
+    return heads if table.header_columns or first is None or first == cell else [first.text]
 
 
 def _names_of_heads(table: DocumentTable, cell: Cell) -> list[str]:

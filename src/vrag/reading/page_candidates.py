@@ -53,6 +53,8 @@ class PageCandidate:
     """Number of the page among those read, from 0."""
     is_pointed: bool = False
     """True if the page is what the question points at: page 5, or that with Figure 3."""
+    absent: frozenset[str] = frozenset()
+    """Terms of the question that the page does not hold."""
     source: RankedAnswer | MatchedValue | ScoredSpan
     margin: float
     """Score less that of the best other candidate of the same source."""
@@ -110,13 +112,15 @@ def split_title(table: DocumentTable, column: int) -> tuple[list[str], list[str]
     return (title, heads) if heads else ([], title)
 
 
+_MEANS = re.compile(r"\b(?:does|do|did)\b(.*?)\bmean\b", re.IGNORECASE | re.DOTALL)
+"""A question for a meaning, which is no average."""
 COMPUTED = "difference", "change", "ratio", "average", "percent", "than", "comparative", "total"
 """Triggers of questions for values that stand in no cell."""
 
 
 def asks_to_compute(question: str, heads: frozenset[str]) -> bool:
     """Return whether a question asks for a value to be computed; a rate or a total may be named by a head."""
-    analysed = analyse_question(question)
+    analysed = analyse_question(_MEANS.sub(r"\1", question))
     named = {token.start for token in analysed.terms if token.term in heads}
     places = (place for name in COMPUTED for place in analysed.triggers.get(name, ()))
     return any(place not in named for place in places)

@@ -245,8 +245,9 @@ def weigh_candidates(
     texts = [placed.item.text for placed in placed_texts]
     spans = text_reader.read(question, texts, segments) if options.text else ((),) * len(texts)
     scored = locate(analysis, placed_texts)
+    absent = [frozenset(term.text for term in analysis.terms if not page.holds(term.text)) for page in scored]
     candidates = [
-        replace(candidate, is_pointed=page.pointed)
+        replace(candidate, is_pointed=page.pointed, absent=absent[number])
         for number, (page, (_, tables), found) in enumerate(zip(scored, pages, spans, strict=True))
         for candidate in list_candidates(
             question, number, page, tables if options.tables else (), found, table_scorer, options
