@@ -89,11 +89,14 @@ NAMES = frozenset(
 )
 DATES = frozenset({SpanType.DATE, SpanType.YEAR})
 NAMED_PLACE = re.compile(
-    r"\b(?:pages?|slides?|figures?|fig\.|tables?|sections?|charts?|chapters?|appendix|exhibits?)\s*#?\s*"
-    r"(?:\d|[A-Z]\b)|\b(?:first|second|third|fourth|fifth|last|cover|title|final|\d+(?:st|nd|rd|th))\s+"
-    r"(?:page|slide|figure|table|section|chart)\b|\bcover\b",
-    re.IGNORECASE,
+    r"""\b(?:pages?|slides?|figures?|fig\.|tables?|sections?|charts?|chapters?|appendix|exhibits?)
+        (?:\s*\#?\s*\d | \s+(?-i:[A-Z])\b)
+    | \b(?:first|second|third|fourth|fifth|last|title|final|\d+(?:st|nd|rd|th))\s+
+        (?:page|slide|figure|table|section|chart)\b
+    | \bcover\b""",
+    re.IGNORECASE | re.VERBOSE,
 )
+"""A place in a document that a question points at by its number or as the first, the last, the cover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +160,8 @@ def ask(question: TrustQuestion) -> TrustRecord:
 def _likeliest(agent: Agent, question: str, run: RunResult) -> tuple[Reading | None, str]:
     """Return the likeliest reading of the pages that a run looked at, and its kind."""
     searcher = agent.environment.searcher
-    pages = [open_page(searcher, searcher.item(item)) for item in run.pages_shown]
+    items = dict.fromkeys((*run.pages_shown, *(piece.item for piece in run.evidence)))  # passages too
+    pages = [open_page(searcher, searcher.item(item)) for item in items]
     readings = read(question, pages)
     if not readings:
         return None, ""
@@ -336,6 +340,12 @@ def run_sets(names: Sequence[str], options: argparse.Namespace) -> TrustReport:
     return TrustReport(records, search)
 
 
+def keep(report: TrustReport, file: Path) -> None:
+    """Write the records of a report, to count them again."""
+    kept = {"search": report.search, "records": [asdict(record) for record in report.records]}
+    file.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
 def load(file: Path) -> TrustReport:
     """Read a report that was kept."""
     kept: dict[str, Any] = json.loads(file.read_text("utf-8"))
@@ -366,8 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("the documents of `questions` are needed: --documents DIR")
     report = load(options.kept) if options.kept else run_sets(names, options)
     if options.json:
-        kept = {"search": report.search, "records": [asdict(record) for record in report.records]}
-        options.json.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        keep(report, options.json)
     print("\n".join(report.lines()))
 
 
