@@ -16,7 +16,8 @@ Every question is put to the agent as `vrag ask` builds it, without a model. The
 An answer of the first is right by the rule of MMLongBench-Doc, for the number alone as well if there is but
 one in it; of the others by `trust_rules.py`. What a run would have answered is read again from the pages that
 it looked at: the likeliest reading and its probability, also where no answer was given. Search is measured
-over all documents together, and within its document for questions that name a page, figure, table or section.
+over all documents together and within the document of the question, there also for those that name a page,
+figure, table or section.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -42,13 +44,14 @@ from benchmarks.trust_rules import Accepted, accepted_forms, amounts_of, is_acce
 from vrag.agent.events import AnswerGiven
 from vrag.agent.page_reading import open_page
 from vrag.datasets.registry import read_cases
-from vrag.evaluation.retrieval import evaluate_retrieval
+from vrag.evaluation.retrieval import QuestionScore, evaluate_retrieval
 from vrag.geometry import Box
 from vrag.reading.answer_features import fold_answer
 from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.page_text import read_page_text
 from vrag.reading.places.field_answers import find_field_answer
 from vrag.reading.places.named_cells import find_named_cell
+from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.reader import (
     load_answer_scorer,
     load_text_reader,
@@ -77,6 +80,7 @@ GROUPS = ("numbers", "varied", "continued", "scales", "raised", "unseen")
 """The folders of the cases that are asked."""
 SETS = ("mmlongbench", "cases", "questions", "merged")
 DEFAULT_SETS = SETS[:3]
+SEARCH_MEASURES = ("ndcg@5", "recall@1", "recall@5")
 NAMES = frozenset(
     {
         SpanType.NAME,
@@ -152,7 +156,7 @@ def ask(question: TrustQuestion) -> TrustRecord:
         places=tuple((piece.document, piece.page) for piece in evidence),
         looked_at=tuple((item.document_name, item.ordinal) for item in items),
         area=boxes[0].area if boxes else None,
-        names_page=NAMED_PLACE.search(question.text) is not None,
+        names_page=NAMED_PLACE.search(without_form(question.text)) is not None,
         seconds=seconds,
     )
 
@@ -297,20 +301,20 @@ def measure_search(session: Session, dataset: Path) -> dict[str, float]:
     """Return the figures of search: of all documents together, and of named pages within their document."""
     cases = read_cases(dataset)
     together = evaluate_retrieval(cases, session.searcher, session.documents).measures
-    pointing = [case for case in cases if NAMED_PLACE.search(case.query)]
-    scores: list[dict[str, float]] = []
+    scores: list[QuestionScore] = []
     for document in session.documents:
-        own = [case for case in pointing if case.file_name == document.name]
-        report = evaluate_retrieval(own, session.searcher, [document])
-        scores += [dict(score.measures) for score in report.scores]
-    named = {
-        f"{name} of {len(scores)} questions that name a page, in their document": sum(
-            score[name] for score in scores
-        )
-        / max(len(scores), 1)
-        for name in ("recall@1", "recall@5")
+        own = [case for case in cases if case.file_name == document.name]
+        scores += evaluate_retrieval(own, session.searcher, [document]).scores
+    named = [score for score in scores if NAMED_PLACE.search(without_form(score.case.query))]
+    groups = {
+        f"of {len(scores)} questions, in their document": scores,
+        f"of {len(named)} questions that name a place, in their document": named,
     }
-    return {f"{name}, all documents": together[name] for name in ("ndcg@5", "recall@1", "recall@5")} | named
+    return {f"{name}, all documents": together[name] for name in SEARCH_MEASURES} | {
+        f"{name} {group}": mean([score.measures[name] for score in members] or [0.0])
+        for group, members in groups.items()
+        for name in SEARCH_MEASURES
+    }
 
 
 def ask_all(questions: Iterator[TrustQuestion]) -> list[TrustRecord]:

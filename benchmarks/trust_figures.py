@@ -17,6 +17,8 @@ SEEN = frozenset({"seen", "computed"})
 DOUBTED = frozenset({"doubted"})
 MAX_PLACES = 10
 """Places of a run without an answer that are looked through for a gold page."""
+MAX_NAMED_PAGES = 5
+"""Pages that are looked at first, among which a page that a question names should be."""
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Probabilities from which answers are given, for the curve."""
 BINS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0001)
@@ -131,6 +133,8 @@ class TrustFigures:
     """Runs without an answer, of questions with gold pages, that show one of them among the first places."""
     gold_looked_at: Share
     """Questions with gold pages of which one was among those looked at."""
+    named_looked_at: Share
+    """Questions that name a page, figure, table or section, with gold among the first pages looked at."""
     median_area: float
     """Of the first rectangles."""
     seconds: float
@@ -160,6 +164,10 @@ def count(records: Sequence[TrustRecord]) -> TrustFigures:
             silent, lambda record: _is_within(record.gold_rank(record.places), MAX_PLACES)
         ),
         gold_looked_at=_share(located, lambda record: record.gold_rank(record.looked_at) is not None),
+        named_looked_at=_share(
+            [record for record in located if record.names_page],
+            lambda record: _is_within(record.gold_rank(record.looked_at), MAX_NAMED_PAGES),
+        ),
         median_area=median([record.area for record in records if record.area is not None] or [0.0]),
         seconds=median([record.seconds for record in records] or [0.0]),
     )
@@ -260,6 +268,7 @@ def _figure_lines(figures: TrustFigures) -> list[str]:
         f"- no answer where there is none: {figures.silent_unanswerable}",
         f"- gold page among the first {MAX_PLACES} places, without an answer: {figures.gold_among_places}",
         f"- gold page among the pages looked at: {figures.gold_looked_at}",
+        f"- the same among the first {MAX_NAMED_PAGES}, where one is named: {figures.named_looked_at}",
         f"- median area of the first rectangle: {100 * figures.median_area:.1f} %",
         f"- median seconds of a question: {figures.seconds:.2f}",
     ]

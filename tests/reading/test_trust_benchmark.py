@@ -149,6 +149,12 @@ def test_a_gold_page_counts_among_the_first_ten_distinct_places() -> None:
     assert figures.gold_looked_at == Share(1, 3)
 
 
+def test_a_named_page_is_to_be_among_the_first_five_looked_at() -> None:
+    pages = tuple(("a.pdf", number) for number in range(1, 7))
+    records = [make_record(gold=(page,), looked_at=pages, names_page=True) for page in (5, 6)]
+    assert count([*records, make_record(gold=(1,), looked_at=pages)]).named_looked_at == Share(1, 2)
+
+
 def test_the_curve_gives_what_is_as_likely_as_its_threshold() -> None:
     records = [
         make_record(candidate="9", probability=0.9, candidate_is_right=True, is_certain=True),
