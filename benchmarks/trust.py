@@ -11,7 +11,9 @@ Every question is put to the agent as `vrag ask` builds it, without a model. The
   groups of `GROUPS`;
 - questions: `trust_questions.json`, written from the pages of public documents before anything was asked.
   `--documents` holds these, each below the name of its repository:
-  DIR/jsvine/pdfplumber/tests/pdfs/issue-53-example.pdf.
+  DIR/jsvine/pdfplumber/tests/pdfs/issue-53-example.pdf;
+- calibration: further questions of that file about other documents, by which the probabilities may be chosen
+  from which answers are given, so that `questions` stays for measuring.
 
 An answer of the first is right by the rule of MMLongBench-Doc, for the number alone as well if there is but
 one in it; of the others by `trust_rules.py`. What a run would have answered is read again from the pages that
@@ -78,8 +80,8 @@ CASES = SHARED / "cases" / "bugs"
 QUESTIONS = Path(__file__).with_name("trust_questions.json")
 GROUPS = ("numbers", "varied", "continued", "scales", "raised", "unseen")
 """The folders of the cases that are asked."""
-SETS = ("mmlongbench", "cases", "questions", "merged")
-DEFAULT_SETS = SETS[:3]
+SETS = ("mmlongbench", "cases", "questions", "calibration", "merged")
+DEFAULT_SETS, OWN_SETS = SETS[:3], SETS[2:4]
 SEARCH_MEASURES = ("ndcg@5", "recall@1", "recall@5")
 NAMES = frozenset(
     {
@@ -253,19 +255,19 @@ def case_questions(folder: Path, work: Path) -> Iterator[TrustQuestion]:
         )
 
 
-def own_questions(documents: Path, work: Path) -> Iterator[TrustQuestion]:
-    """Yield the questions of `trust_questions.json`, each on a collection of its document."""
+def own_questions(documents: Path, work: Path, name: str = "questions") -> Iterator[TrustQuestion]:
+    """Yield a list of `trust_questions.json`, each question on a collection of its document."""
     data: dict[str, Any] = json.loads(QUESTIONS.read_text("utf-8"))
-    for row in data["questions"]:
+    for row in data[name]:
         place = data["documents"][row["document"]]
         yield _written_question(
-            source="questions",
+            source=name,
             uid=row["id"],
             kind=row["kind"],
             text=row["question"],
             forms=[Accepted(form) for form in row["accepted"]],
             paths=[documents / place["repository"] / place["path"]],
-            collection=work / "questions" / row["document"],
+            collection=work / "documents" / row["document"],
             gold=tuple(row["pages"]),
         )
 
@@ -339,8 +341,8 @@ def run_sets(names: Sequence[str], options: argparse.Namespace) -> TrustReport:
             records += ask_all(mmlongbench_questions(session, options.dataset, merged=name == "merged"))
     if "cases" in names:
         records += ask_all(case_questions(options.cases, options.work))
-    if "questions" in names:
-        records += ask_all(own_questions(options.documents, options.work))
+    for name in [name for name in names if name in OWN_SETS]:
+        records += ask_all(own_questions(options.documents, options.work, name))
     return TrustReport(records, search)
 
 
@@ -376,8 +378,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(SETS)}")
     names = options.sets or DEFAULT_SETS
-    if "questions" in names and not (options.documents or options.kept):
-        parser.error("the documents of `questions` are needed: --documents DIR")
+    if set(OWN_SETS) & set(names) and not (options.documents or options.kept):
+        parser.error(f"the documents of {' and '.join(OWN_SETS)} are needed: --documents DIR")
     report = load(options.kept) if options.kept else run_sets(names, options)
     if options.json:
         keep(report, options.json)
