@@ -240,6 +240,7 @@ class TrustReport:
         lines: list[str] = []
         for name, records in groups:
             lines += ["", f"## {name}", *_figure_lines(count(records)), "", *_kind_lines(records)]
+            lines += ["", *_given_lines(records)]
             lines += ["", *_curve_lines(records)]
         lines += ["", "## Reliability of the likeliest reading, by its kind", *self._reliability_lines()]
         if self.search:
@@ -288,6 +289,19 @@ def _kind_lines(records: Sequence[TrustRecord]) -> list[str]:
             f"| {kind} | {figures.questions} | {figures.right} | {figures.wrong} | {figures.places} "
             f"| {figures.nothing} | {likeliest} |"
         )
+    return lines
+
+
+def _given_lines(records: Sequence[TrustRecord]) -> list[str]:
+    """Return a table of the answers given, by the kind of what was read."""
+    given = [record for record in records if record.result == "answer"]
+    lines = ["| kind of answer given | right | all seen or computed | doubted |", "|---|---|---|---|"]
+    for kind in sorted({record.candidate_kind for record in given}):
+        own = [record for record in given if record.candidate_kind == kind]
+        right = _share(own, lambda record: record.is_right)
+        seen = sum(record.is_all_seen for record in own)
+        doubted = sum(record.is_doubted for record in own)
+        lines.append(f"| {kind or 'not read'} | {right} | {seen} | {doubted} |")
     return lines
 
 

@@ -177,6 +177,15 @@ def test_the_curve_gives_what_is_as_likely_as_its_threshold() -> None:
     ]
 
 
+def test_answers_given_are_listed_by_the_kind_of_what_was_read() -> None:
+    cell = make_record(
+        result="answer", answer="8", candidate="8", candidate_kind="cell", verdicts=("doubted",)
+    )
+    lines = TrustReport([cell, RIGHT]).lines()
+    assert "| cell | 0 of 1 (0.0 %, 0–79) | 0 | 1 |" in lines
+    assert "| not read | 1 of 1 (100.0 %, 21–100) | 0 | 0 |" in lines
+
+
 def test_shares_are_written_with_wilsons_interval() -> None:
     assert str(Share(8, 10)) == "8 of 10 (80.0 %, 49–94)"
     assert str(Share(0, 0)) == "–"
