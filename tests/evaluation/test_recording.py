@@ -240,6 +240,12 @@ class TestRecords:
             "answer_given_fact": 1.0,
             "chain_complete": 1.0,
             "chain_complete_right": 1.0,
+            "right_answers": 1.0,
+            "wrong_answers": 0.0,
+            "places": 0.0,
+            "nothing": 0.0,
+            "wrong_but_seen": 0.0,
+            "answer_precision": 1.0,
             "answered": 1.0,
             "abstained": 0.0,
             "invalid": 0.0,
@@ -357,7 +363,9 @@ class TestShortAnswers:
 
 
 def test_what_broke_off_earns_nothing_by_a_rule_whatever_it_had_said() -> None:
-    assert record(rollout(stop=StopReason.FAULT), None).measures["em"] == 0
+    broken_off = record(rollout(stop=StopReason.FAULT), None).measures
+    assert broken_off["em"] == 0
+    assert "nothing" not in broken_off
 
 
 def test_what_failed_before_it_began_has_earned_nothing_of_all_that_its_question_is_measured_by() -> None:

@@ -13,7 +13,7 @@ from vrag.agent.evidence import BoxSides
 from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
 from vrag.evaluation.measures.chains import chain, verdict_of, verifier
 from vrag.evaluation.measures.docscope import docscope
-from vrag.evaluation.measures.run_measures import citing, conduct, grounding, joint, looking
+from vrag.evaluation.measures.run_measures import citing, conduct, grounding, joint, looking, trust
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.reward.parts import answer_of
 
@@ -208,6 +208,7 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     elif rule is not None and extraction is not None and extraction.answer is not None:
         by_rule = rule(case, extraction.answer)
     right = None if outcome.outcome is CaseOutcome.UNJUDGED else outcome.outcome is CaseOutcome.RIGHT
+    answerable = case.reference_answer != UNANSWERABLE
     measures = {
         **(retrieval or {}),
         **by_rule,
@@ -216,6 +217,7 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         **citing(case, run, names),
         **chain(case, run, names, items, right=right),
         **verifier(run, right=right),
+        **({} if _failed(rollout) else trust(run, answerable=answerable, right=right)),
         **docscope(case, run, names, facts),
         **conduct(run),
     }

@@ -15,6 +15,7 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, print_table, relative_path, warn
 from vrag.cli.terminal.files import write_file
 from vrag.errors import RunError, VragError
+from vrag.evaluation.measures.run_measures import TRUST
 from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.images import thumbnails_of
 from vrag.evaluation.report.labels import facts_of, title_of, unfinished_of
@@ -33,6 +34,7 @@ RUNS = "runs"
 """Folder of the runs in the folder of an evaluation."""
 MEASURES = (
     "accuracy",
+    *TRUST,
     "em",
     "f1",
     "anls",

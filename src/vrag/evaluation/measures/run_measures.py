@@ -1,4 +1,4 @@
-"""Measures of a run: what it was shown, the boxes and documents of its evidence, its conduct and its cost.
+"""Measures of a run: what it was shown, its evidence, what its result is worth, its conduct and its cost.
 
 Each function returns numbers by name, 0 to 1 unless stated; what cannot be measured is missing.
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
+from vrag.agent.runs.run_result import ResultKind
 from vrag.cases import gold_documents, gold_pages
 from vrag.evaluation.measures.docscope import COUNTED
 from vrag.evaluation.relevance import Gold, is_text
@@ -219,6 +220,45 @@ def joint(measures: Mapping[str, float]) -> dict[str, float]:
 
 def _f1(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+TRUST: Mapping[str, str] = {
+    "right_answers": "share of questions with a right answer",
+    "wrong_answers": "share with a wrong answer, such as any answer to a question that has none",
+    "places": "share with places that may answer, and no answer",
+    "nothing": "share with neither",
+    "answer_precision": "of answers given, the share that is right",
+    "wrong_but_seen": "share of questions with a wrong answer whose claims are all seen or computed",
+}
+"""Names and definitions."""
+
+_VERIFIED = frozenset({"seen", "computed"})
+"""Verdicts on claims that stand on the page, by a second reading of it."""
+
+
+def trust(run: RunResult, *, answerable: bool, right: bool | None) -> dict[str, float]:
+    """Measure what the result of a run is worth by the names of `TRUST`.
+
+    The first four add up to 1. Nothing is measured of an answer without a verdict. `right` says whether the
+    outcome is right: where a question has no answer, an answer that a judge takes for an abstention is
+    nothing.
+    """
+    given = run.kind is ResultKind.ANSWER and (answerable or not right)
+    if given and right is None:
+        return {}
+    wrong = given and not right
+    seen = wrong and bool(run.claims) and all(claim.verdict in _VERIFIED for claim in run.claims)
+    shows_places = run.kind not in {ResultKind.ANSWER, ResultKind.NONE}
+    measures = {
+        "right_answers": given and not wrong,
+        "wrong_answers": wrong,
+        "places": shows_places,
+        "nothing": not given and not shows_places,
+        "wrong_but_seen": seen,
+    }
+    if given:
+        measures["answer_precision"] = not wrong
+    return {name: float(value) for name, value in measures.items()}
 
 
 CONDUCT: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrag.evaluation.measures.chains import CHAINS, VERIFIER
 from vrag.evaluation.measures.docscope import COUNTED, PAGES, RATIOS
-from vrag.evaluation.measures.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING
+from vrag.evaluation.measures.run_measures import CITING, CONDUCT, COUNTS, GROUNDING, LOOKING, TRUST
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.retrieval import BLANK
 from vrag.reading.verification.claim import ClaimVerdict
@@ -65,6 +65,7 @@ OF_ANSWERS = (
 """Measures of answers, in the order of the report."""
 FAMILIES = {
     "Answers": OF_ANSWERS,
+    "Trust": tuple(TRUST),
     "Search: pages": ("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
     "Search: documents": ("document_recall@10",),
     "Search: regions": (
@@ -121,6 +122,8 @@ FAMILIES = {
 FURTHER = frozenset({"Search: documents", "Search: regions", "DocScope", "Conduct"})
 """Families that the headline leaves to the tables."""
 _NOTES = {
+    "Trust": "What became of a question: answers, right or wrong; places without an answer; or nothing. Runs "
+    "that broke off are left out.",
     "Search: pages": "What a search for the question, word for word, finds of the gold pages.",
     "Search: documents": "What the same search finds of the gold documents.",
     "Search: regions": "Recall: how much of the gold boxes the regions cover that it offers; precision: how "
@@ -144,12 +147,17 @@ _DEFINITIONS = {
     **LOOKING,
     **PAGES,
     **{name: ratio.definition for name, ratio in RATIOS.items()},
+    **TRUST,
     **VERIFIER,
     "abstention_recall": "of questions that cannot be answered, the share that was declined",
     "abstention_precision": "of those declined, the share that cannot be answered",
     "false_abstention": "of questions with an answer, the share that was declined all the same",
 }
 _LABELS = {
+    "answer_precision": "Right among answers given",
+    "wrong_but_seen": "Wrong, and all claims seen",
+    "places": "Places, no answer",
+    "nothing": "Nothing found",
     "p50": "Half take at most",
     "p90": "90 % take at most",
     "p95": "95 % take at most",
