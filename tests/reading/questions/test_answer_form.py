@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -64,7 +65,7 @@ def test_the_scale_of_a_table_is_converted() -> None:
     millions = AnswerForm(plain=True, scale="million")
     assert write_answer("1,498", millions, scale="thousand") == "1.498"
     assert write_answer("1,498", millions, scale="million") == "1498"
-    assert write_answer("15.9", AnswerForm(decimals=2), number=15.876) == "15.88"
+    assert write_answer("15.9", AnswerForm(decimals=2), number=Decimal("15.876")) == "15.88"
 
 
 forms = st.builds(

@@ -6,10 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.table_answers.values import find_day
-from vrag.text.numerals import DIGITS, parse_digits
+from vrag.text.numerals import DIGITS, parse_digits, write_figures
 
 _COUNT_WORDS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _DECIMALS = re.compile(
@@ -77,7 +78,7 @@ def read_form(question: str) -> AnswerForm:
     )
 
 
-def write_answer(text: str, form: AnswerForm, *, number: float | None = None, scale: str = "") -> str:
+def write_answer(text: str, form: AnswerForm, *, number: Decimal | None = None, scale: str = "") -> str:
     """Write an answer in the form that is wanted; as it is where it cannot be.
 
     `number` is the unrounded value of a computed answer; `scale` is that of the table, "thousand", "million",
@@ -112,7 +113,7 @@ def _write_date(text: str, pattern: str) -> str:
     return pattern
 
 
-def _write_number(text: str, form: AnswerForm, number: float | None, scale: str) -> str:
+def _write_number(text: str, form: AnswerForm, number: Decimal | None, scale: str) -> str:
     """Write an amount; a text with words around it stays as it is."""
     found = list(_NUMBER.finditer(text))
     numeral = parse_digits(found[0]["digits"]) if len(found) == 1 else None
@@ -120,13 +121,13 @@ def _write_number(text: str, form: AnswerForm, number: float | None, scale: str)
         return text
     if named := _SCALE_WORD.search(text):
         scale = named[1].casefold()
-    value = abs(number) if number is not None else float(numeral.digits)
+    value = numeral.value if number is None else number.copy_abs()
     places = form.decimals
     if form.scale and scale in _POWERS and scale != form.scale:
-        value *= 10.0 ** (_POWERS[scale] - _POWERS[form.scale])
+        value = value.scaleb(_POWERS[scale] - _POWERS[form.scale])
     elif places is None:
         places = numeral.decimals
     sign = "-" if found[0]["sign"] else ""
-    written = f"{value:.{places}f}" if places is not None else f"{value:g}"
+    written = f"{value.normalize():f}" if places is None else write_figures(value, places, "")
     percent = "%" if "%" in text and not form.plain else ""
     return f"{sign}{written}{percent}"

@@ -41,7 +41,7 @@ def scale_of_cells(table: DocumentTable, cells: Iterable[Cell]) -> str:
     "percent" for percentages; empty for other text, for years and without a scale.
     """
     cells = list(cells)
-    values = [parse_cell(cell.text) for cell in cells]
+    values = [parse_cell(cell.text, table.number_style) for cell in cells]
     if not values or any(value.number is None or not value.whole for value in values):
         return ""
     if all(value.unit == "%" for value in values):
@@ -56,7 +56,7 @@ def scale_of_cells(table: DocumentTable, cells: Iterable[Cell]) -> str:
     if any("%" in text or "percent" in text.lower() for text in heads):
         return "percent"
     plain = all("," not in cell.text and not value.unit for value, cell in zip(values, cells, strict=True))
-    years = plain and all(is_year(value.number or 0) for value in values)
+    years = plain and all(value.number is not None and is_year(value.number) for value in values)
     if years or any(_EXEMPT.search(text) for text in heads):
         return ""
     rows = range(table.header_rows)

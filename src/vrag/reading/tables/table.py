@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.text.numerals import UNKNOWN_STYLE, NumberStyle
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -52,6 +54,8 @@ class DocumentTable:
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
     is_part: bool = False
     """True if other items have more rows of it, so that nothing can be counted or added up."""
+    number_style: NumberStyle = UNKNOWN_STYLE
+    """The way in which its document writes numbers."""
     _places: dict[tuple[int, int], Cell] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

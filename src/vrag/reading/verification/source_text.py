@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from threading import Lock
 from typing import TypeAlias
@@ -19,6 +20,7 @@ from vrag.reading.answer import ReadPage
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
+from vrag.reading.table_answers.values import SCALES
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
@@ -34,13 +36,13 @@ HEAD, ROW, NEXT, CAPTION, PAGE = 0.9, 0.7, 0.5, 0.5, 0.25
 table, and elsewhere on the page; a word in the statement itself has 1."""
 CACHE_SIZE = 128
 """Pages."""
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+_SCALES = {name: SCALES[name] for name in ("thousand", "million", "billion")}
 _SCALE_OF_PAGE = re.compile(
     r"""(?:\bin|\()\s*(?:(?:US)?[$€£¥]\s?|[A-Z]{3}\s)?(thousand|million|billion)s?\b | [$€£¥]\s?['’]?(000)s?\b
     | [$€£¥]\s?(m|bn|k)\b | (thousand|million|billion)s?\s(?:of\s)?(?:dollars|euros|[$€£¥])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_SCALES_OF_PAGE = {**_SCALES, "000": 1e3, "m": 1e6, "bn": 1e9, "k": 1e3}
+_SCALES_OF_PAGE = {**_SCALES, "000": SCALES["k"], "m": SCALES["m"], "bn": SCALES["bn"], "k": SCALES["k"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,7 @@ class _Surroundings:
         return terms | dict.fromkeys(self.own[at], 1.0)
 
 
-def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueContext:
+def _value_context(heads: _Heads | None, scales: frozenset[Decimal]) -> ValueContext:
     if heads is None:
         return ValueContext(scales=scales)
     scale = find_scale(heads.text) or find_scale(heads.caption)
