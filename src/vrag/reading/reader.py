@@ -47,6 +47,7 @@ from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_reader import SpanReader, TextReader
+from vrag.reading.views.neighbour_pages import read_tables
 
 WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
@@ -120,8 +121,7 @@ def _read_pages(
 ) -> list[Reading]:
     texts = [read_page_text(page.item) for page in pages]
     placed = [
-        (text, text.tables(page.picture) if options.tables else ())
-        for page, text in zip(pages, texts, strict=True)
+        (text, read_tables(page) if options.tables else ()) for page, text in zip(pages, texts, strict=True)
     ]
     hidden = find_hidden_terms(page.item for page in pages)
 

@@ -31,6 +31,8 @@ class Cell:
     """The rectangle around its words, in `Space.UNIT`; None without a picture or without words."""
     span: tuple[int, int] | None = None
     """Where it stands in the text of its item; None where only its box is known."""
+    item: str = ""
+    """Id of the page that it stands on where that is another page than the one of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,9 @@ from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
+from vrag.reading.views.neighbour_pages import read_number_style, read_tables
 from vrag.reading.views.text_lines import Rect
+from vrag.text.numerals import NumberStyle
 from vrag.text.terms import Token, tokens
 from vrag.types import Item
 
@@ -111,7 +113,7 @@ def read_source(page: ReadPage) -> SourceText:
         source = _SOURCES.get(key)
     if source is None:
         text = read_page_text(page.item)
-        source = _read(text, text.tables(page.picture))
+        source = _read(text, read_tables(page), read_number_style(page))
         with _LOCK:
             _SOURCES[key] = source
     return source
@@ -121,7 +123,7 @@ _SOURCES: LRUCache[tuple[str, str, str], SourceText] = LRUCache(CACHE_SIZE)
 _LOCK = Lock()
 
 
-def _read(placed: PageText, tables: Sequence[DocumentTable]) -> SourceText:
+def _read(placed: PageText, tables: Sequence[DocumentTable], style: NumberStyle) -> SourceText:
     item = placed.item
     segments = _find_segments(placed, tables) if placed.words else _find_cells(item.text, tables)
     flat = flatten(item.text, segments, keep_paragraphs=not placed.words)
@@ -145,7 +147,7 @@ def _read(placed: PageText, tables: Sequence[DocumentTable]) -> SourceText:
         for at, (start, end) in enumerate(ranges)
     )
     starts = [start for start, _ in ranges]
-    values = [(value, _number_at(starts, value.start)) for value in _find_all_values(flat.text)]
+    values = [(value, _number_at(starts, value.start)) for value in _find_all_values(flat.text, style)]
     title = frozenset(token.term for token in tokens(f"{item.heading} {item.document_name}"))
     numbers = {term: tuple(found) for term, found in places.items()}
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
@@ -162,7 +164,7 @@ def _find_segments(page: PageText, tables: Sequence[DocumentTable]) -> list[tupl
         for before, line in pairwise(page.lines)
         if min(before.rect.y2, line.rect.y2) - max(before.rect.y1, line.rect.y1) > 0.5 * line.rect.height
     }
-    boxes = [cell.box.as_tuple() for table in tables for cell in table.cells if cell.box]
+    boxes = [cell.box.as_tuple() for table in tables for cell in table.cells if cell.box and not cell.item]
     if boxes:
         cuts |= _find_cell_edges(page, np.asarray(boxes))
     ranges: list[tuple[int, int]] = []
@@ -238,11 +240,11 @@ def _find_statements(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _find_all_values(text: str) -> Iterator[TextValue]:
+def _find_all_values(text: str, style: NumberStyle) -> Iterator[TextValue]:
     """Yield the values of each part of a flat text; none reaches from one part into the next."""
     at = 0
     for part in text.split(SEPARATOR):
-        for value in find_values(part):
+        for value in find_values(part, style):
             yield value.moved(at)
         at += len(part) + len(SEPARATOR)
 
@@ -300,7 +302,7 @@ def _find_heads(
         places = {
             cell: _inside(cell.box, centers) if cell.box else list(_overlapping(cell.span, spans))
             for cell in table.cells
-            if cell.text and (cell.box or cell.span)
+            if cell.text and (cell.box or cell.span) and not cell.item
         }
         for cell, numbers in places.items():
             heads = [*table.column_heads(cell.column), *table.row_heads(cell.row)]
