@@ -42,7 +42,9 @@ class Reading:
     item: str
     """Id of the item."""
     text: str
-    """The answer, as the document writes it."""
+    """The answer, as the document writes it, or in the form that is asked for."""
+    measure: str = ""
+    """Its scale or unit where the text lacks it: "(in thousands of euros)", "kg"."""
     context: str
     """Its sentence, or its row with the heads."""
     arithmetic: str = ""
@@ -55,6 +57,11 @@ class Reading:
     frame: Box | None = None
     """The row or sentence around it, in `Space.UNIT`; None for an item without word boxes."""
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """The text with its measure."""
+        return f"{self.text} {self.measure}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Numbers as they are written in figures, with the separators of several countries.
 
 Thousands are parted by a comma, a point, an apostrophe or a narrow or fixed space, decimals by a point or a
-comma: 1,234.5 and 1.234,5 and 1 234,5 and 1'234.50 and 12,34,567. Where one sign could be either, the way in
+comma: 1,234.5 and 1.234,5 and 1 234,5 and 1'234.50 and 12,34,567. A common space parts thousands where decimals
+with a comma follow, else only in a cell of its own. Where one sign could be either, the way in
 which the document writes its other numbers decides (`find_number_style`); without any, the figures after it:
 1,234 is one thousand two hundred and 3,5 is three and a half; 84.210 is read as a decimal, and tells what it
 is otherwise. Signs, units and words of scale stand outside of the figures. Numbers of documents are decimal:
@@ -34,6 +35,7 @@ DIGITS = "|".join(
         rf"{_LEADING}\d{{0,2}}(?:{_COMMA}\d{{3}})+(?!\d)(?:{_POINT}\d+)?",
         rf"(?!{_ADDRESS}){_LEADING}\d{{0,2}}(?:\.\d{{3}})+(?:,\d+|(?<=\.\d{{3}}\.\d{{3}})){_END}",
         rf"\d{{1,3}}(?:{_BLANK}\d{{3}})+(?!\d)(?:[.,]\d+)?",
+        r"(?<![\d.,])(?<!\d[ ])\d{1,3}(?:[ ]\d{3})+,\d{1,2}(?![\d.,])",  # 12 480,75
         rf"{_ALONE}(?:\d+,\d{{1,2}}|\d{{4,}},\d{{3}}|0,\d{{3}}|\d+,(?!{_YEAR})\d{{4,}}){_END}",
         rf"\d+(?:{_POINT}\d+)?",
         r"(?<!\w)\.\d+)",
@@ -41,7 +43,7 @@ DIGITS = "|".join(
 )
 """The figures of a number with its separators, for a regular expression, one that is verbose too."""
 _DIGITS = re.compile(DIGITS)
-_BLANKS = re.compile(_BLANK)
+_BLANKS = re.compile(f"{_BLANK}| ")
 _ONE_GROUP = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _FREE_DIGITS = re.compile(rf"(?<![\w.,])(?:{DIGITS})(?!\w|[.,]\d)")
 """Figures that are no part of a date, an address or a code."""
@@ -78,6 +80,8 @@ class Numeral(NamedTuple):
     """The figures if the only point is a separator of thousands; empty where it cannot be one."""
     decimal_sign: str = ""
     """The sign before the decimals, a point or a comma; empty without decimals."""
+    other: str = ""
+    """The figures if the only sign stands for what it is not taken for; empty where the document tells."""
 
     @property
     def value(self) -> Decimal:
@@ -98,7 +102,7 @@ def parse_digits(text: str, style: NumberStyle = UNKNOWN_STYLE) -> Numeral | Non
     >>> [parse_digits(text).digits for text in ("1,234.50", "1.234,50", "1\u202f234,5", "3,5", "12,34,567")]
     ['1234.50', '1234.50', '1234.5', '3.5', '1234567']
     >>> parse_digits("84.210"), parse_digits("2.18.0")
-    (Numeral(digits='84.210', grouped='84210', decimal_sign='.'), None)
+    (Numeral(digits='84.210', grouped='84210', decimal_sign='.', other='84210'), None)
     >>> [parse_digits(text, NumberStyle(",")).digits for text in ("84.210", "1,234", "1.234.567")]
     ['84210', '1.234', '1234567']
     """
@@ -109,7 +113,9 @@ def parse_digits(text: str, style: NumberStyle = UNKNOWN_STYLE) -> Numeral | Non
     whole, _, decimals = plain.rpartition(sign) if sign else (plain, "", "")
     whole = whole.replace(",", "").replace(".", "")
     grouped = whole + decimals if sign == "." and _ONE_GROUP.fullmatch(plain) else ""
-    return Numeral(f"{whole}.{decimals}" if sign else whole, grouped, sign)
+    other = plain.replace(",", "" if sign == "," else ".").replace(".", "" if sign == "." else ".")
+    is_open = not style.decimal_sign and _ONE_GROUP.fullmatch(plain) is not None
+    return Numeral(f"{whole}.{decimals}" if sign else whole, grouped, sign, other if is_open else "")
 
 
 def _find_decimal_sign(plain: str, style: NumberStyle) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
+from vrag.reading.table_answers.scales import CellMeasure
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answ
         ("When was it signed? Format the date as YYYY-MM-DD.", AnswerForm(date="YYYY-MM-DD")),
         ("Which ships? Write the answer in list format.", AnswerForm(items=True)),
         ("How many million passengers were there?", AnswerForm()),
-        ("What does the ferry cost, in million euros?", AnswerForm()),
+        ("What does the ferry cost, in million euros?", AnswerForm(measure=CellMeasure("million", "euros"))),
         ("Which list of ports is complete?", AnswerForm()),
     ],
 )

@@ -17,7 +17,7 @@ from vrag.reading.table_answers.programs import write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
-from vrag.reading.table_answers.scales import scale_of_cells
+from vrag.reading.table_answers.scales import CellMeasure, measure_of_cells, scale_of_cells
 from vrag.reading.table_answers.values import format_number, parse_cell, strip_deviation
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.numerals import NumberStyle, write_figures
@@ -52,6 +52,8 @@ class TableCandidate:
     """The computed number, unrounded; None where the answer was read."""
     scale: str = ""
     """"thousand", "million" or "billion" where heads or caption say so; "percent" for percentages."""
+    measure: CellMeasure = CellMeasure()
+    """The scale and the unit that the text lacks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +121,7 @@ def _candidate(
         denotation=program.denotation,
         number=program.number,
         scale=_scale(program, operands, grid.table),
+        measure=_measure(program, operands, grid.table),
     )
 
 
@@ -131,6 +134,14 @@ def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> 
     if program.operation in _WITHOUT_SCALE or len(program.values) > MAX_LIST:
         return ""
     return scale_of_cells(table, operands[:8])
+
+
+def _measure(program: Program, operands: Sequence[Cell], table: DocumentTable) -> CellMeasure:
+    without = program.operation in _PERCENTAGES or program.operation in _WITHOUT_SCALE
+    if without or len(program.values) > 1 or not operands:
+        return CellMeasure()
+    measures = {measure_of_cells(table, [cell]) for cell in operands[:8]}
+    return measures.pop() if len(measures) == 1 else CellMeasure()
 
 
 def _operands(program: Program, rows: RowSet, grid: RecordGrid) -> list[Cell]:

@@ -53,6 +53,9 @@ _NUMBER = re.compile(
     (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_SPACED = re.compile(r"(?:[-+−–(]|US\$|[$€£¥]|\s)*\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?:[-−)%€$£¥]|EUR|USD|kr|\s)*")
+"""A cell with nothing but a number whose thousands are parted by spaces."""
+_GROUP_SPACE = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
 _FIGURES = re.compile(DIGITS)
 _TRAILING_MINUS = re.compile(rf"((?:US\$|[$€£¥])?\s?(?=\d+[.,’'\s])(?:{DIGITS})\s?[%€]?)\s?[-−]")
 """A negative amount of a report by SAP and others. Whole numbers such as 2019 may begin a range."""
@@ -114,6 +117,8 @@ class Quantity:
     ordinal: bool = False
     decimals: int = 0
     """Number of figures behind the decimal sign."""
+    other: Decimal | None = None
+    """The amount if the only separator stands for what it is not taken for: 84,210 may be 84.21."""
 
     @property
     def value(self) -> Decimal:
@@ -153,8 +158,12 @@ def parse_cell(text: str, style: NumberStyle = UNKNOWN_STYLE) -> CellValue:
     (Decimal('-1452.4'), Day(year=2027, month=5, day=3), Decimal('50'))
     >>> parse_cell("1.452,40-").number, parse_cell("12,5 %").number, parse_cell("1.452", NumberStyle(",")).number
     (Decimal('-1452.40'), Decimal('12.5'), Decimal('1452'))
+    >>> parse_cell("12 480").number, parse_cell("(1 204,50)").number
+    (Decimal('12480'), Decimal('-1204.50'))
     """
     text = strip_deviation(text[:MAX_TEXT].strip())
+    if _SPACED.fullmatch(text):
+        text = _GROUP_SPACE.sub("\u00a0", text)
     if negative := _TRAILING_MINUS.fullmatch(text):
         text = f"-{negative[1]}"
     day = find_day(text)
@@ -285,6 +294,7 @@ def _quantity(match: re.Match[str], style: NumberStyle) -> Quantity:
         scale=scale,
         ordinal=ordinal,
         decimals=numeral.decimals,
+        other=Decimal(numeral.other) if numeral.other else None,
     )
 
 

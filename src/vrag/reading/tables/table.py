@@ -52,6 +52,8 @@ class DocumentTable:
     """Rows in the body that are heads of the rows below them, down to the next one."""
     caption: str = ""
     """The caption and the lines about units that stand beside the table."""
+    measure_note: str = ""
+    """A line above that states the scale or the currency of its numbers, where the caption does not."""
     box: Box | None = None
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
     is_part: bool = False

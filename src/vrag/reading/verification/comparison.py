@@ -165,6 +165,8 @@ def _list_sizes(
     claim: TextValue, value: TextValue, shared: Sequence[tuple[Decimal, Decimal]], around: ValueContext
 ) -> Iterator[tuple[_Size, _Size]]:
     """Yield the sizes that two numbers may have, by the units and scales that they may be in."""
+    if claim.other_size is not None and claim.other_size == _size(value):
+        yield _Size(claim.other_size, _ZERO), _Size(claim.other_size, _ZERO)
     scales = {_ONE, value.other_scale, *(around.scales if value.scale == 1 else ())}
     for own, scale in product({_ONE, claim.other_scale}, scales):
         for a, b in shared or ((_ONE, _ONE),):

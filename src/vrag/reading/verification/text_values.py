@@ -43,6 +43,8 @@ class TextValue:
     """A scale that a letter behind it may also mean, as in `5 m`; 1 without one."""
     scale: Decimal = _ONE
     """The factor of a word such as million behind it, which `amount` includes; 1 without one."""
+    other_size: Decimal | None = None
+    """Its size if the only separator stands for what it is not taken for: 84,210 may be 84.21."""
     sure_sign: bool = True
     """False where the sign may also be a dash, or brackets around a number that is an aside."""
     ordinal: bool = False
@@ -123,7 +125,7 @@ def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValu
 
     `style` is that of the document.
 
-    >>> [int(value.amount) for value in find_values("From $3.2 million to (1,150) t, or twenty-five kilometres")]
+    >>> [int(value.amount) for value in find_values("From $3.2 million to (1,150) t, twenty-five")]
     [3200000, -1150, 25]
     """
     text = text[:MAX_TEXT]
@@ -241,6 +243,7 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
         scale.scaleb(-quantity.decimals),
         units,
         scale=scale,
+        other_size=None if quantity.other is None else multiply(quantity.other, scale),
         other_scale=other,
         sure_sign=_has_sure_sign(before, core),
         ordinal=quantity.ordinal,

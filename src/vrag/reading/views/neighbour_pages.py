@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from vrag.reading.answer import ReadPage
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
+from vrag.reading.table_answers.scales import states_measure
 from vrag.reading.tables.captions import NUMBERED_TITLE
 from vrag.reading.tables.evidence import is_figure
 from vrag.reading.tables.table import Cell, DocumentTable
@@ -31,6 +32,9 @@ MIN_COLUMNS = 0.6
 """Share of the columns of a table that another part of it has: empty ones are not found."""
 MARGIN = 0.08
 """Share of the height of a page at its top and its bottom where running titles and notes stand."""
+NOTE_LINES, NOTE_WORDS, NOTE_REACH = 3, 14, 0.1
+"""Lines above a table of which one may state the scale of its numbers, their words, and the space between, as a
+share of the height of the page."""
 _CONTINUED = re.compile(
     r"\bcont(?:inued|\.|['’]d)(?!\w)|\bfortsetzung\b|\bfortgesetzt\b|\bsuite\b|\bcontinuación\b|[续續]表|（[续續]）|\([续續]\)|続き",
     re.IGNORECASE,
@@ -59,11 +63,29 @@ def read_tables(page: ReadPage) -> tuple[DocumentTable, ...]:
     tables = read_page_text(page.item).tables(page.picture)
     if not tables:
         return ()
+    text = read_page_text(page.item)
+    tables = tuple(replace(table, measure_note=_find_measure_note(text, table)) for table in tables)
     joined = read_part(
         UnreadPart.TABLES, page.item, lambda: [_join_parts(page, table) for table in tables], tables
     )
     style = read_number_style(page)
     return tuple(replace(table, number_style=style) for table in joined)
+
+
+def _find_measure_note(text: PageText, table: DocumentTable) -> str:
+    """Return the short line closely above a table that states the scale or the currency of its numbers."""
+    if table.box is None or not text.words:
+        return ""
+    x1, edge, x2, _ = table.box.as_tuple()
+    above = sorted((line for line in text.lines if line.rect.y2 <= edge), key=lambda line: -line.rect.y2)
+    for line in above[:NOTE_LINES]:
+        words = text.text[line.start : line.end]
+        if edge - line.rect.y2 > NOTE_REACH or len(words.split()) > NOTE_WORDS:
+            break
+        if line.rect.x1 < x2 and x1 < line.rect.x2 and states_measure(words):
+            return words
+        edge = line.rect.y1
+    return ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +145,7 @@ def _join_parts(page: ReadPage, table: DocumentTable) -> DocumentTable:
 def _find_before(part: _Part) -> Iterator[_Part]:
     """Yield the parts on earlier pages, the nearest first."""
     for _ in range(MAX_PARTS):
-        previous = part.page.beside(-1) if part.is_first() and _may_be_later_part(part.table) else None
+        previous = part.page.beside(-1) if part.is_first() else None
         if previous is None:
             return
         found = next(
@@ -154,10 +176,6 @@ def _find_behind(part: _Part) -> tuple[list[_Part], bool]:
 def _list_parts(page: ReadPage) -> list[_Part]:
     tables = read_page_text(page.item).tables(page.picture)
     return [_Part(page, table) for table in tables if table.box is not None and page.item.words]
-
-
-def _may_be_later_part(table: DocumentTable) -> bool:
-    return not NUMBERED_TITLE.match(table.caption) or _CONTINUED.search(table.caption) is not None
 
 
 def _goes_on(first: _Part, later: _Part) -> bool:
