@@ -96,7 +96,7 @@ class ReadPage:
     picture: Callable[[], Image | None] = lambda: None
     """Opens the stored picture, whose lines show where tables are; None where there is none."""
     beside: Callable[[int], ReadPage | None] = lambda _: None
-    """Opens the page so many pages behind this one in its document, before it if negative; None without one."""
+    """Opens the page so many pages behind this one in its document, before it if negative; None for none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "item", leave_out_marks(self.item))

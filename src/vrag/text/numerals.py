@@ -1,8 +1,8 @@
 """Numbers as they are written in figures, with the separators of several countries.
 
 Thousands are parted by a comma, a point, an apostrophe or a narrow or fixed space, decimals by a point or a
-comma: 1,234.5 and 1.234,5 and 1 234,5 and 1'234.50 and 12,34,567. A common space parts thousands where decimals
-with a comma follow, else only in a cell of its own. Where one sign could be either, the way in
+comma: 1,234.5 and 1.234,5 and 1 234,5 and 1'234.50 and 12,34,567. A common space parts thousands where
+decimals with a comma follow, else only in a cell of its own. Where one sign could be either, the way in
 which the document writes its other numbers decides (`find_number_style`); without any, the figures after it:
 1,234 is one thousand two hundred and 3,5 is three and a half; 84.210 is read as a decimal, and tells what it
 is otherwise. Signs, units and words of scale stand outside of the figures. Numbers of documents are decimal:
@@ -208,6 +208,15 @@ def multiply(number: Decimal, by: Decimal) -> Decimal:
 def divide(number: Decimal, by: Decimal) -> Decimal:
     """Return a quotient with 50 digits. `by` is not 0."""
     return _QUOTIENT.divide(number, by)
+
+
+def strip_zeros(number: Decimal) -> Decimal:
+    """Return a number without the zeros at its end.
+
+    >>> strip_zeros(Decimal("12.50")), strip_zeros(Decimal(1200))
+    (Decimal('12.5'), Decimal('1.2E+3'))
+    """
+    return _EXACT.normalize(number)
 
 
 def is_rounding_of(written: Decimal, exact: Decimal, step: Decimal) -> bool:

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.table_answers.scales import CellMeasure, name_currency
-from vrag.reading.table_answers.values import find_day, format_number, parse_cell
-from vrag.text.numerals import DIGITS, UNKNOWN_STYLE, NumberStyle, parse_digits, write_figures
+from vrag.reading.table_answers.values import find_day, parse_cell
+from vrag.text.numerals import DIGITS, UNKNOWN_STYLE, NumberStyle, parse_digits, strip_zeros, write_figures
 
 _COUNT_WORDS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _DECIMALS = re.compile(
@@ -44,7 +44,8 @@ _SEPARATOR = re.compile(r"\s*(?:,\s(?:and|or)\s|,\s|;\s|、|，|\s(?:and|or|&)\s
 _AMOUNTS = frozenset(
     {SpanType.NUMBER, SpanType.QUANTITY, SpanType.MONEY, SpanType.PERCENT, SpanType.DURATION, SpanType.YEAR}
 )
-_POWERS = {"thousand": 3, "million": 6, "billion": 9}
+POWERS = {"thousand": 3, "million": 6, "billion": 9}
+"""The powers of ten of the scales."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,15 +128,13 @@ def measure_answer(
     if asked is None or not _can_convert(asked, measure):
         return MeasuredAnswer(text, measure.text)
     wanted = " ".join(filter(None, (asked.scale, asked.unit or measure.unit)))
-    step = _POWERS.get(measure.scale, 0) - _POWERS.get(asked.scale, 0)
+    step = POWERS.get(measure.scale, 0) - POWERS.get(asked.scale, 0)
     if not step:
         return MeasuredAnswer(f"{text} {wanted}")
     exact = parse_cell(text, style).number if number is None else number
     if exact is None:
         return MeasuredAnswer(text, measure.text)
-    moved = exact.scaleb(step)
-    decimals = max(0, -int(moved.normalize().as_tuple().exponent))
-    written = format_number(moved, [text], style) if not decimals else _write_decimals(moved, decimals, style)
+    written = _write_exactly(exact.scaleb(step), style)
     factor = f"{'×' if step > 0 else '÷'} {10 ** abs(step):,}"
     return MeasuredAnswer(f"{written} {wanted}", arithmetic=f"{text} {factor} = {written} {wanted}")
 
@@ -147,9 +146,11 @@ def _can_convert(asked: CellMeasure, measure: CellMeasure) -> bool:
     return not (asked.unit and measure.unit) or name_currency(asked.unit) == name_currency(measure.unit)
 
 
-def _write_decimals(number: Decimal, decimals: int, style: NumberStyle) -> str:
+def _write_exactly(number: Decimal, style: NumberStyle) -> str:
+    """Write a number with all its decimals."""
+    decimals = -cast("int", strip_zeros(number).as_tuple().exponent)
     sign, thousands = (",", ".") if style.decimal_sign == "," else (".", ",")
-    return ("-" if number < 0 else "") + write_figures(number, min(decimals, 6), thousands, sign)
+    return ("-" if number < 0 else "") + write_figures(number, max(decimals, 0), thousands, sign)
 
 
 def write_answer(text: str, form: AnswerForm, *, number: Decimal | None = None, scale: str = "") -> str:
@@ -197,11 +198,11 @@ def _write_number(text: str, form: AnswerForm, number: Decimal | None, scale: st
         scale = named[1].casefold()
     value = numeral.value if number is None else number.copy_abs()
     places = form.decimals
-    if form.scale and scale in _POWERS and scale != form.scale:
-        value = value.scaleb(_POWERS[scale] - _POWERS[form.scale])
+    if form.scale and scale in POWERS and scale != form.scale:
+        value = value.scaleb(POWERS[scale] - POWERS[form.scale])
     elif places is None:
         places = numeral.decimals
     sign = "-" if found[0]["sign"] else ""
-    written = f"{value.normalize():f}" if places is None else write_figures(value, places, "")
+    written = f"{strip_zeros(value):f}" if places is None else write_figures(value, places, "")
     percent = "%" if "%" in text and not form.plain else ""
     return f"{sign}{written}{percent}"

@@ -15,10 +15,10 @@ from vrag.text.numerals import divide, multiply, subtract
 
 _HUNDRED = Decimal(100)
 _COST = re.compile(
-    r"""\b(?:costs?|expens\w+|expenditures?|charges?|wages|salar(?:y|ies)|payroll|fuel|interest(?!\ (?:income|received))
-    |tax(?:es|ation)?|depreciation|amorti[sz]ation|purchases?|rents?|payments?|spending|outlays?|overheads?
-    |impairments?|dividends\ paid|kosten|aufwand|aufwendungen|ausgaben|löhne|gehälter|abschreibungen|steuern
-    |coûts?|dépenses|salaires)\b | (?:kosten|aufwand|ausgaben)\b | 费用|成本|支出|开支|費用""",
+    r"""\b(?:costs?|expens\w+|expenditures?|charges?|wages|salar(?:y|ies)|payroll|fuel|tax(?:es|ation)?
+    |interest(?!\ (?:income|received))|depreciation|amorti[sz]ation|purchases?|rents?|payments?|spending
+    |outlays?|overheads?|impairments?|dividends\ paid|\w*kosten|\w*aufwand|aufwendungen|\w*ausgaben|löhne
+    |gehälter|abschreibungen|steuern|coûts?|dépenses|salaires)\b | 费用|成本|支出|开支|費用""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Names of amounts that are spent, which many accounts write as negative numbers."""
@@ -80,9 +80,7 @@ def combine_pairs(
         yield from _column_pairs(question, grid, sets, operations)
 
 
-def _is_cost(
-    question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]
-) -> bool:
+def _is_cost(question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]) -> bool:
     """Return whether two negative numbers are amounts that are spent: one that grows is a growth."""
     heads = [other.texts[record] for other in grid.columns if other.is_head for record in records]
     names = " ".join([column.name, *heads])
@@ -180,6 +178,8 @@ def _column_pairs(
                 kinds = {value.unit == "%" for value in values}
                 if one < two and len(numbers) == 2 and len(kinds) == 1:
                     difference = subtract(*numbers).copy_abs()
-                    yield Program(
+                    found = Program(
                         TableOperation.DIFFERENCE, number, -2 - two, one, (), difference, (record,)
                     )
+                    is_cost = max(numbers) < 0 and _is_cost(question, grid, grid.columns[one], (record,))
+                    yield replace(found, is_unsigned=is_cost)

@@ -17,10 +17,10 @@ from vrag.reading.table_answers.programs import write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
-from vrag.reading.table_answers.scales import CellMeasure, measure_of_cells, scale_of_cells
+from vrag.reading.table_answers.scales import UNMEASURED, CellMeasure, measure_of_cells, scale_of_cells
 from vrag.reading.table_answers.values import format_number, parse_cell, strip_deviation
 from vrag.reading.tables.table import Cell, DocumentTable
-from vrag.text.numerals import NumberStyle, write_figures
+from vrag.text.numerals import NumberStyle, strip_zeros, write_figures
 
 _COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
 _PERCENTAGES = {TableOperation.PERCENT_CHANGE, TableOperation.SHARE}
@@ -52,7 +52,7 @@ class TableCandidate:
     """The computed number, unrounded; None where the answer was read."""
     scale: str = ""
     """"thousand", "million" or "billion" where heads or caption say so; "percent" for percentages."""
-    measure: CellMeasure = CellMeasure()
+    measure: CellMeasure = UNMEASURED
     """The scale and the unit that the text lacks."""
 
 
@@ -139,9 +139,9 @@ def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> 
 def _measure(program: Program, operands: Sequence[Cell], table: DocumentTable) -> CellMeasure:
     without = program.operation in _PERCENTAGES or program.operation in _WITHOUT_SCALE
     if without or len(program.values) > 1 or not operands:
-        return CellMeasure()
+        return UNMEASURED
     measures = {measure_of_cells(table, [cell]) for cell in operands[:8]}
-    return measures.pop() if len(measures) == 1 else CellMeasure()
+    return measures.pop() if len(measures) == 1 else UNMEASURED
 
 
 def _operands(program: Program, rows: RowSet, grid: RecordGrid) -> list[Cell]:
@@ -167,7 +167,7 @@ def _heads(program: Program, rows: RowSet, grid: RecordGrid) -> tuple[Cell, ...]
 def _format(program: Program, operands: Sequence[Cell], style: NumberStyle) -> str:
     number = Decimal(0) if program.number is None else program.number
     if program.operation in _COUNTS or program.operation is TableOperation.NUMBER:
-        return f"{number.normalize():f}"
+        return f"{strip_zeros(number):f}"
     sign = style.decimal_sign or "."
     if program.operation in _PERCENTAGES:
         plus = "+" if program.operation is TableOperation.PERCENT_CHANGE and number > 0 else ""
@@ -182,6 +182,7 @@ _SIGNS = {
     TableOperation.SUM: " + ",
     TableOperation.AVERAGE: " + ",
     TableOperation.DIFFERENCE: " − ",
+    TableOperation.RANGE: " − ",
     TableOperation.RATIO: " ÷ ",
     TableOperation.SHARE: " ÷ ",
 }
@@ -191,9 +192,8 @@ def _arithmetic(program: Program, operands: Sequence[Cell], text: str, style: Nu
     operation = program.operation
     if operation in _COUNTS:
         return f"{len(program.records)} rows: {text}"
-    if operation is TableOperation.RANGE and operands:
-        ordered = sorted(operands, key=lambda cell: parse_cell(cell.text, style).number or Decimal(0))
-        return f"{ordered[-1].text} − {ordered[0].text} = {text}"
+    if operation is TableOperation.RANGE or (operation is TableOperation.DIFFERENCE and program.other < -1):
+        operands = _largest_and_smallest(operands, style, is_unsigned=program.is_unsigned)
     texts = [_without_sign(cell.text) if program.is_unsigned else cell.text for cell in operands]
     if operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
         return f"{texts[1]} → {texts[0]}: {text}"
@@ -201,6 +201,19 @@ def _arithmetic(program: Program, operands: Sequence[Cell], text: str, style: Nu
     if operation is TableOperation.AVERAGE:
         joined = f"({joined}) ÷ {len(texts)}"
     return f"{joined} = {text}" if texts else text
+
+
+def _largest_and_smallest(
+    operands: Sequence[Cell], style: NumberStyle, *, is_unsigned: bool
+) -> tuple[Cell, ...]:
+    """Return the cells with the largest and the smallest number, as a difference has them."""
+
+    def size(cell: Cell) -> Decimal:
+        number = parse_cell(cell.text, style).number or Decimal(0)
+        return number.copy_abs() if is_unsigned else number
+
+    ordered = sorted(operands, key=size)
+    return (ordered[-1], ordered[0]) if ordered else ()
 
 
 def _without_sign(text: str) -> str:

@@ -372,24 +372,25 @@ def _describe_answer(program: Program, terms: set[str], style: NumberStyle) -> l
         ]  # fmt: skip
     first = program.values[0]
     value = parse_cell(first, style)
-    whole = value.whole and value.number is not None
+    number = value.number if value.whole else None
+    whole = number is not None
     answer = [term for text in program.values[:4] for term in cell_terms(text)]
     shared = sum(term in terms for term in answer) / max(len(answer), 1)
     return [
         math.log1p(count),
         float(count == 1),
         float(whole),
-        float(whole and is_year(value.number or 0)),
+        float(number is not None and is_year(number)),
         float(value.day is not None),
         float(value.number is None and value.day is None),
         float(shared > 0.99),
         shared,
         min(math.log1p(len(first)), 6.0),
         0.0,
-        float(whole and value.number == 0),
-        float(whole and value.number == 1),
-        float(whole and (value.number or 0) < 0),
-        float(whole and value.number == round(value.number or 0)),
+        float(number == 0),
+        float(number == 1),
+        float(number is not None and number < 0),
+        float(number is not None and number == round(number)),
     ]
 
 

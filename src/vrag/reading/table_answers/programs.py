@@ -112,9 +112,8 @@ def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator
     if value.day is not None and value.day.year:
         yield Program(TableOperation.NUMBER, number, -1, where, (), Decimal(value.day.year), (record,))
     if value.number is not None and value.second is not None:
-        yield Program(
-            TableOperation.SPAN, number, -1, where, (), subtract(value.second.copy_abs(), value.number).copy_abs(), (record,)
-        )
+        span = subtract(value.second.copy_abs(), value.number).copy_abs()
+        yield Program(TableOperation.SPAN, number, -1, where, (), span, (record,))
 
 
 def _counts(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -> Iterator[Program]:

@@ -44,7 +44,8 @@ _ASKED_BY: dict[TableOperation, tuple[str, ...]] = {
 }
 """The triggers, one of which a question has that asks for a number that stands in no cell."""
 _AVERAGE = re.compile(
-    r"\b(?:average[ds]?|typical(?:ly)?|(?:the|arithmetic|weighted|overall|a) mean(?! to\b)|mean (?:of|value|number|age|score))\b|平均|均",
+    r"\b(?:average[ds]?|typical(?:ly)?|(?:the|arithmetic|weighted|overall|a) mean(?! to\b)"
+    r"|mean (?:of|value|number|age|score))\b|平均|均",
     re.IGNORECASE,
 )
 """Words that ask for an average, of which "to mean" is none."""

@@ -22,17 +22,19 @@ _EXEMPT = re.compile(r"\b(?:per share|per unit|number of (?:people|employees)|he
 _COUNTED = re.compile(
     r"""\b(?:number|no\.|numbers|count|employees|staff|headcount|people|persons|stores?|shops|branches|locations
     |customers|members|households|shares?|units?|vessels|ships|days?|weeks|months|years?|hours|times|rate|ratio
-    |multiple|margin|yield|per|square\ (?:feet|met(?:re|er)s)|age|rank|tonnes?|tons|kilomet(?:re|er)s|passengers
-    |percent(?:age)?)\b | \#""",
+    |multiple|margin|yield|per|square\ (?:feet|met(?:re|er)s)|age|rank|tonnes?|tons|kilomet(?:re|er)s
+    |passengers|percent(?:age)?)\b | \#""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Heads of what is no money, whatever the caption says about the amounts of a table."""
 _CURRENCY = re.compile(
-    r"US\$|[$€£¥]|\b(?:EUR|USD|GBP|CHF|JPY|CNY|SEK|NOK|DKK|euros?|(?:US )?dollars?|pounds?|yen|yuan|francs?)\b",
+    r"US\$|[$€£¥]|\b(?:EUR|USD|GBP|CHF|JPY|CNY|SEK|NOK|DKK|euros?|(?:US )?dollars?|pounds?|yen|yuan"
+    r"|francs?)\b",
     re.IGNORECASE,
 )
 _STATED_CURRENCY = re.compile(
-    rf"(?:\(\s*(?:in\s+|all\s)?|\bin\s+)(?P<currency>{_CURRENCY.pattern})(?=\s*(?:[),;.]|$))", re.IGNORECASE
+    rf"(?:\(\s*(?:in\s+|all\s)?|\bin\s+)(?P<currency>{_CURRENCY.pattern})(?=\s*(?:[),;.]|$))",
+    re.IGNORECASE,
 )
 """A currency that stands alone in brackets, or behind "in": that of all amounts."""
 _UNIT_OF_HEAD = re.compile(r"(?:[(\[]\s*|,\s+|\bin\s+)(?:in\s+)?(?P<unit>[^\s()\[\],]{1,8})\s*[)\]]?\s*$")
@@ -55,13 +57,17 @@ class CellMeasure(NamedTuple):
     def text(self) -> str:
         """What is to be said behind a number, such as "(in thousands of euros)"; empty for nothing.
 
-        >>> [measure.text for measure in (CellMeasure("thousand", "€"), CellMeasure("million"), CellMeasure("", "kg"))]
-        ['(in thousands of euros)', '(in millions)', 'kg']
+        >>> CellMeasure("thousand", "€").text, CellMeasure("million").text, CellMeasure("", "kg").text
+        ('(in thousands of euros)', '(in millions)', 'kg')
         """
         unit = _NAMES.get(self.unit.lower(), self.unit)
         if not self.scale:
             return unit
         return f"(in {self.scale}s of {unit})" if unit else f"(in {self.scale}s)"
+
+
+UNMEASURED = CellMeasure()
+"""The measure of numbers that say themselves what they are, or of which nothing is known."""
 
 
 def find_scale(text: str) -> str:
@@ -86,7 +92,7 @@ def states_measure(text: str) -> bool:
     >>> states_measure("Sales by line (EUR million)"), states_measure("in euros"), states_measure("Sales")
     (True, True, False)
     """
-    return find_scale(text) != "" or _STATED_CURRENCY.search(text) is not None
+    return _read_note(text) is not None
 
 
 def name_currency(text: str) -> str:
@@ -127,27 +133,33 @@ def measure_of_cells(table: DocumentTable, cells: Sequence[Cell]) -> CellMeasure
     What the caption says about amounts is said of nothing that its heads call a number of things or a rate.
     """
     values = _read_numbers(table, cells)
-    if not values or _are_years(cells, values):
-        return CellMeasure()
-    is_money = any(value.unit not in {"", "%"} for value in values)
+    if not values or _are_years(cells, values) or any(value.unit == "%" for value in values):
+        return UNMEASURED
     heads = _list_heads(table, cells)
-    if any(value.unit == "%" for value in values):
-        return CellMeasure()
-    for text in heads:
-        if scale := find_scale(text):
-            return CellMeasure(scale, "" if is_money else _find_currency(text))
-    if is_money:
-        unit = ""
-    elif unit := next((found for text in heads if (found := _find_unit(text))), ""):
-        return CellMeasure("", unit)
-    if any("%" in text or _COUNTED.search(text) for text in heads):
-        return CellMeasure()
-    for text in (_list_tops(table), table.caption, table.measure_note):
-        if scale := find_scale(text):
-            return CellMeasure(scale, "" if is_money else _find_currency(text))
-        if not is_money and (currency := _STATED_CURRENCY.search(text)):
-            return CellMeasure("", currency["currency"])
-    return CellMeasure()
+    own = next((found for text in heads if (found := _read_head(text))), None)
+    if own is None and not any("%" in text or _COUNTED.search(text) for text in heads):
+        beside = _list_corner(table), table.caption, table.measure_note
+        own = next((found for text in beside if (found := _read_note(text))), None)
+    if own is None:
+        return UNMEASURED
+    is_stated = any(value.unit for value in values)  # the currency, in the cells
+    return own._replace(unit="" if is_stated else own.unit)
+
+
+def _read_head(text: str) -> CellMeasure | None:
+    """Return the scale or the unit that a head of a row or a column states."""
+    if scale := find_scale(text):
+        return CellMeasure(scale, _find_currency(text))
+    unit = _find_unit(text)
+    return CellMeasure("", unit) if unit else None
+
+
+def _read_note(text: str) -> CellMeasure | None:
+    """Return the scale or the currency that a caption or a line beside a table states."""
+    if scale := find_scale(text):
+        return CellMeasure(scale, _find_currency(text))
+    stated = _STATED_CURRENCY.search(text)
+    return CellMeasure("", stated["currency"]) if stated else None
 
 
 def _read_numbers(table: DocumentTable, cells: Iterable[Cell]) -> list[CellValue]:
@@ -171,6 +183,16 @@ def _list_tops(table: DocumentTable) -> str:
     return " ".join(cell.text for cell in cells if cell is not None)
 
 
+def _list_corner(table: DocumentTable) -> str:
+    """Return the texts of the heads that stand over no single column of values: EUR '000."""
+    values = table.width - table.header_columns
+    return " ".join(
+        cell.text
+        for cell in table.cells
+        if cell.row < table.header_rows and (cell.column < table.header_columns or cell.columns >= values > 1)
+    )
+
+
 def _are_years(cells: Iterable[Cell], values: Sequence[CellValue]) -> bool:
     plain = all("," not in cell.text and not value.unit for value, cell in zip(values, cells, strict=True))
     return plain and all(value.number is not None and is_year(value.number) for value in values)
@@ -184,8 +206,8 @@ def _find_currency(text: str) -> str:
 def _find_unit(text: str) -> str:
     """Return the unit at the end of a head, in brackets or behind a comma or "in".
 
-    >>> _find_unit("Weight (kg)"), _find_unit("Share, %"), _find_unit("Length in km"), _find_unit("Orla (North)")
-    ('kg', '%', 'km', '')
+    >>> [_find_unit(text) for text in ("Weight (kg)", "Share, %", "Length in km", "Orla (North)")]
+    ['kg', '%', 'km', '']
     """
     if text.strip() in {"%", "in %"}:
         return "%"

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from vrag.reading.table_answers.values import Day
 from vrag.reading.verification.text_values import TextValue
 from vrag.reading.verification.units import Unit
-from vrag.text.numerals import divide, is_rounding_of, multiply, subtract
+from vrag.text.numerals import divide, is_rounding_of, multiply, strip_zeros, subtract
 
 _ZERO, _ONE = Decimal(0), Decimal(1)
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
@@ -134,18 +134,25 @@ def _compare_numbers(
     shared = _shared_factors(claim.units, value.units or tuple(around.units))
     sizes = list(_list_sizes(claim, value, shared, around))
     if not any(_is_rounded(one, two, rounding) for one, two in sizes):
-        if any(_is_rounded(two, one, rounding) for one, two in sizes):
-            return Agreement.UNLIKE  # the page has fewer digits: it neither says the others nor denies them
-        if _have_same_digits(claim, value):
-            return _compare_scales(claim, value, around)
-        is_like = _are_alike(claim.units, value.units, around)
-        return Agreement.OTHER_VALUE if is_like else Agreement.UNLIKE
+        is_coarser = any(_is_rounded(two, one, Rounding()) for one, two in sizes)
+        return Agreement.UNLIKE if is_coarser else _compare_others(claim, value, around)
     if not _signs_agree(claim, value, claimed, around):
         return Agreement.OTHER_FORM
     if not claim.units or shared:
         return Agreement.SAME
     is_other = _are_in_conflict(claim.units, value.units, around.units)
     return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
+
+
+def _compare_others(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
+    """Compare two different numbers, which may only differ by their scale.
+
+    A page that has fewer digits neither says the others nor denies them, and is not compared here.
+    """
+    if _have_same_digits(claim, value):
+        return _compare_scales(claim, value, around)
+    is_like = _are_alike(claim.units, value.units, around)
+    return Agreement.OTHER_VALUE if is_like else Agreement.UNLIKE
 
 
 def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[Decimal, Decimal]]:
@@ -197,8 +204,8 @@ def _is_rounded(written: _Size, exact: _Size, rounding: Rounding) -> bool:
 
 
 def _rounded_step(number: Decimal, step: Decimal) -> Decimal:
-    """Return what the last digit other than 0 of a number is worth, but not less than that of its last digit."""
-    last = Decimal(1).scaleb(cast("int", number.normalize().as_tuple().exponent))
+    """Return what the last digit of a number other than 0 is worth; not less than its last digit."""
+    last = Decimal(1).scaleb(cast("int", strip_zeros(number).as_tuple().exponent))
     return max(step, last)
 
 

@@ -33,10 +33,11 @@ MIN_COLUMNS = 0.6
 MARGIN = 0.08
 """Share of the height of a page at its top and its bottom where running titles and notes stand."""
 NOTE_LINES, NOTE_WORDS, NOTE_REACH = 3, 14, 0.1
-"""Lines above a table of which one may state the scale of its numbers, their words, and the space between, as a
-share of the height of the page."""
+"""Lines above a table of which one may state the scale of its numbers, their words, and the space between
+them, as a share of the height of the page."""
 _CONTINUED = re.compile(
-    r"\bcont(?:inued|\.|['’]d)(?!\w)|\bfortsetzung\b|\bfortgesetzt\b|\bsuite\b|\bcontinuación\b|[续續]表|（[续續]）|\([续續]\)|続き",
+    r"\bcont(?:inued|\.|['’]d)(?!\w)|\bfortsetzung\b|\bfortgesetzt\b|\bsuite\b|\bcontinuación\b"
+    r"|[续續]表|（[续續]）|\([续續]\)|続き",
     re.IGNORECASE,
 )
 _PAGE_NUMBER = re.compile(
@@ -57,8 +58,8 @@ def read_number_style(page: ReadPage) -> NumberStyle:
 def read_tables(page: ReadPage) -> tuple[DocumentTable, ...]:
     """Return the tables of a page, those that go on with all their rows.
 
-    Cells on other pages tell where they stand (`Cell.item`); the box is that of the part on this page. A table
-    of which rows may stand on a page that cannot be read is a part.
+    Cells on other pages tell where they stand (`Cell.item`); the box is that of the part on this page. A
+    table of which rows may stand elsewhere is a part.
     """
     tables = read_page_text(page.item).tables(page.picture)
     if not tables:
@@ -184,12 +185,19 @@ def _goes_on(first: _Part, later: _Part) -> bool:
     if first.page.item.facts.worksheet != later.page.item.facts.worksheet or _map_columns(one, other) is None:
         return False
     says_so = _CONTINUED.search(other.caption) is not None
-    if other.caption and not says_so and _fold(other.caption) != _fold(one.caption):
-        if NUMBERED_TITLE.match(other.caption) or _fold(other.caption) not in _fold(first.text.text):
-            return False  # its own title, and none that runs over all pages
+    if not says_so and _has_own_title(first, other):
+        return False
     if says_so or (other.header_rows and _has_same_heads(one, other)):
         return True
     return one.header_rows > 0 and (not other.header_rows or not (_has_figures(one) or _has_figures(other)))
+
+
+def _has_own_title(first: _Part, later: DocumentTable) -> bool:
+    """Return whether a table has a caption that is neither that of the first one nor runs over all pages."""
+    caption = _fold(later.caption)
+    if not caption or caption == _fold(first.table.caption):
+        return False
+    return NUMBERED_TITLE.match(later.caption) is not None or caption not in _fold(first.text.text)
 
 
 def _has_same_heads(one: DocumentTable, other: DocumentTable) -> bool:
@@ -240,7 +248,7 @@ def _is_same_place(one: Rect | None, other: Rect | None) -> bool:
 
 
 def _begins_with_row(table: DocumentTable, page: PageText) -> bool:
-    """Return whether a page begins with words at the places of several columns, as a row too short to be found."""
+    """Return whether a page begins with words at the places of several columns: a row that was not found."""
     body = [line for line in page.lines if not _is_aside(page.text[line.start : line.end], line.rect)]
     first = min(body, key=lambda line: line.rect.y1, default=None)
     if first is None:
