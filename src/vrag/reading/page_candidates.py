@@ -18,9 +18,9 @@ from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.spans.whole_values import complete_value, skip_neighbour
+from vrag.reading.table_answers.candidates import RankedAnswer, rank_answers
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
-from vrag.reading.table_answers.ranking import RankedAnswer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.views.text_lines import Rect, around
 from vrag.text.terms import STOP_WORDS, tokens

@@ -44,7 +44,7 @@ from vrag.reading.questions.query_analysis import parse
 from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
 from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
-from vrag.reading.table_answers.ranking import RankedAnswer
+from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_reader import SpanReader, TextReader
 from vrag.reading.views.neighbour_pages import read_tables

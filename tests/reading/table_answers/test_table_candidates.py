@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.reading.table_answers.candidates import TableCandidate, solve_table, table_candidates
+from vrag.reading.table_answers.candidates import (
+    TableCandidate,
+    load_table_scorer,
+    rank_answers,
+    solve_table,
+    table_candidates,
+)
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.programs import MAX_PROGRAMS
 from vrag.reading.table_answers.question import analyse_question
-from vrag.reading.table_answers.ranking import load_table_scorer, rank_answers
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.numerals import NumberStyle
 

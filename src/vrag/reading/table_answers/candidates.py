@@ -1,4 +1,7 @@
-"""Candidates for the answer to a question over one table, each with its features."""
+"""Candidates for the answer to a question over one table, each with its features, and the likeliest of them.
+
+The weights that order them come with the package.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.scorer import CandidateScorer
 from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
 from vrag.reading.table_answers.matching import match_terms
 from vrag.reading.table_answers.operations import MAX_LIST, Program, TableOperation
@@ -22,6 +29,8 @@ from vrag.reading.table_answers.values import format_number, parse_cell, strip_d
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.numerals import NumberStyle, strip_zeros, write_figures
 
+WEIGHTS = Path(__file__).parent.parent / "weights" / "table.npz"
+"""The trained scorer of the package."""
 _COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
 _PERCENTAGES = {TableOperation.PERCENT_CHANGE, TableOperation.SHARE}
 _SIGN = re.compile(r"^[(\s]*[-−–+]?\s?|[)\s]+$|(?<=\d)\s?[-−]$|(?<=[%€])\s?[-−]$")
@@ -228,3 +237,59 @@ def _without_sign(text: str) -> str:
 def _join(texts: Sequence[str], sign: str) -> str:
     shown: Iterable[str] = texts if len(texts) <= 8 else [*texts[:7], "…"]
     return sign.join(shown)
+
+
+class RankedAnswer(NamedTuple):
+    """A candidate and how likely it is the answer, if the table answers the question at all."""
+
+    candidate: TableCandidate
+    probability: float
+    """The sum over all programs that give the same answer."""
+    score: float
+    """The scorer's score of the best of these programs; it can be compared between tables."""
+
+
+@lru_cache(maxsize=1)
+def load_table_scorer() -> CandidateScorer:
+    """Load the scorer of the package. Raises `ValueError` if it was trained for other features."""
+    scorer = CandidateScorer.load(WEIGHTS)
+    if scorer.names != TABLE_FEATURES:
+        raise ValueError(f"{WEIGHTS.name} was trained for other features")
+    return scorer
+
+
+def rank_answers(
+    question: str,
+    table: DocumentTable,
+    *,
+    scorer: CandidateScorer | None = None,
+    limit: int = 10,
+    operations: bool = True,
+) -> list[RankedAnswer]:
+    """Return the likeliest answers to a question over a table, best first.
+
+    Without `operations` cells are only looked up.
+    """
+    answered = solve_table(question, table, operations=operations)
+    if not answered.programs:
+        return []
+    scores = (scorer or load_table_scorer()).scores(answered.features)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, program in enumerate(answered.programs):
+        groups.setdefault(program.denotation, []).append(number)
+    ranked = sorted(sum_by_answer(scores, list(groups.values())), key=lambda found: -found[1])
+    return [
+        RankedAnswer(write_candidate(answered, best), probability, float(scores[best]))
+        for best, probability in ranked[:limit]
+    ]
+
+
+def sum_by_answer(scores: NDArray[np.floating], groups: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+    """Return for each group of candidates its best one and the sum of its probabilities."""
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    found: list[tuple[int, float]] = []
+    for members in groups:
+        numbers = np.asarray(members)
+        found.append((int(numbers[scores[numbers].argmax()]), float(shares[numbers].sum())))
+    return found

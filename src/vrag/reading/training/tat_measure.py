@@ -14,9 +14,8 @@ import numpy as np
 
 from vrag.reading.questions.answer_form import POWERS
 from vrag.reading.scorer import CandidateScorer
-from vrag.reading.table_answers.candidates import TableCandidate
+from vrag.reading.table_answers.candidates import TableCandidate, rank_answers
 from vrag.reading.table_answers.operations import TableOperation
-from vrag.reading.table_answers.ranking import rank_answers
 from vrag.reading.table_answers.values import parse_cell
 from vrag.reading.training.table_data import TableCase
 from vrag.text.numerals import multiply

@@ -160,7 +160,7 @@ def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[De
     return [(a.factor, b.factor) for a in claim for b in own if a.dimension == b.dimension]
 
 
-class _Size(NamedTuple):
+class _ScaledNumber(NamedTuple):
     """A number without its sign, in some unit and scale."""
 
     amount: Decimal
@@ -170,18 +170,18 @@ class _Size(NamedTuple):
 
 def _list_sizes(
     claim: TextValue, value: TextValue, shared: Sequence[tuple[Decimal, Decimal]], around: ValueContext
-) -> Iterator[tuple[_Size, _Size]]:
+) -> Iterator[tuple[_ScaledNumber, _ScaledNumber]]:
     """Yield the sizes that two numbers may have, by the units and scales that they may be in."""
     if claim.other_size is not None and claim.other_size == _size(value):
-        yield _Size(claim.other_size, _ZERO), _Size(claim.other_size, _ZERO)
+        yield _ScaledNumber(claim.other_size, _ZERO), _ScaledNumber(claim.other_size, _ZERO)
     scales = {_ONE, value.other_scale, *(around.scales if value.scale == 1 else ())}
     for own, scale in product({_ONE, claim.other_scale}, scales):
         for a, b in shared or ((_ONE, _ONE),):
             yield _scaled(claim, multiply(a, own)), _scaled(value, multiply(b, scale))
 
 
-def _scaled(value: TextValue, factor: Decimal) -> _Size:
-    return _Size(multiply(_size(value), factor), multiply(value.step, factor))
+def _scaled(value: TextValue, factor: Decimal) -> _ScaledNumber:
+    return _ScaledNumber(multiply(_size(value), factor), multiply(value.step, factor))
 
 
 def _size(value: TextValue) -> Decimal:
@@ -189,7 +189,7 @@ def _size(value: TextValue) -> Decimal:
     return (value.amount or _ZERO).copy_abs()
 
 
-def _is_rounded(written: _Size, exact: _Size, rounding: Rounding) -> bool:
+def _is_rounded(written: _ScaledNumber, exact: _ScaledNumber, rounding: Rounding) -> bool:
     """Return whether a number is another one, or that rounded at the precision that it is written with.
 
     One digit alone is no rounded number unless the answer or the question says so.

@@ -90,7 +90,7 @@ def _find_measure_note(text: PageText, table: DocumentTable) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _TablePart:
     """A table on one page."""
 
     page: ReadPage
@@ -104,14 +104,14 @@ class _Part:
         """Return whether nothing but a running title stands below it."""
         bottom = self.rect.y2
         below = [line for line in self.text.lines if line.rect.y1 >= bottom - 0.5 * line.rect.height]
-        return all(_is_aside(self.text.text[line.start : line.end], line.rect) for line in below)
+        return all(_is_margin_line(self.text.text[line.start : line.end], line.rect) for line in below)
 
     def is_first(self) -> bool:
         """Return whether nothing but a running title and its own caption stands above it."""
         top, caption = self.rect.y1, _fold(self.table.caption)
         above = [line for line in self.text.lines if line.rect.y2 <= top + 0.5 * line.rect.height]
         texts = ((self.text.text[line.start : line.end], line.rect) for line in above)
-        return all(_is_aside(text, rect) or _fold(text) in caption for text, rect in texts)
+        return all(_is_margin_line(text, rect) or _fold(text) in caption for text, rect in texts)
 
     @property
     def rect(self) -> Rect:
@@ -119,7 +119,7 @@ class _Part:
         return Rect(*self.table.box.as_tuple()) if self.table.box else Rect(0.0, 0.0, 0.0, 0.0)
 
 
-def _is_aside(text: str, rect: Rect) -> bool:
+def _is_margin_line(text: str, rect: Rect) -> bool:
     """Return whether a line is a running title, a page number or a remark that a table goes on."""
     is_in_margin = rect.y1 >= 1 - MARGIN or rect.y2 <= MARGIN
     return is_in_margin or _PAGE_NUMBER.fullmatch(text) is not None or _CONTINUED.search(text) is not None
@@ -133,7 +133,7 @@ def _join_parts(page: ReadPage, table: DocumentTable) -> DocumentTable:
     """Return a table with its parts on the pages before and behind."""
     if table.box is None or not page.item.words:
         return table
-    here = _Part(page, table)
+    here = _TablePart(page, table)
     before = list(_find_before(here))[::-1]
     behind, is_whole = _find_behind(here)
     parts = [*before, here, *behind]
@@ -143,7 +143,7 @@ def _join_parts(page: ReadPage, table: DocumentTable) -> DocumentTable:
     return replace(_join(parts, page.item.id), box=table.box, is_part=is_part)
 
 
-def _find_before(part: _Part) -> Iterator[_Part]:
+def _find_before(part: _TablePart) -> Iterator[_TablePart]:
     """Yield the parts on earlier pages, the nearest first."""
     for _ in range(MAX_PARTS):
         previous = part.page.beside(-1) if part.is_first() else None
@@ -158,9 +158,9 @@ def _find_before(part: _Part) -> Iterator[_Part]:
         part = found
 
 
-def _find_behind(part: _Part) -> tuple[list[_Part], bool]:
+def _find_behind(part: _TablePart) -> tuple[list[_TablePart], bool]:
     """Return the parts on later pages, and whether there can be no others."""
-    found: list[_Part] = []
+    found: list[_TablePart] = []
     while part.is_last() and (following := part.page.beside(1)) is not None:
         if len(found) == MAX_PARTS:
             return found, False
@@ -174,12 +174,12 @@ def _find_behind(part: _Part) -> tuple[list[_Part], bool]:
     return found, True
 
 
-def _list_parts(page: ReadPage) -> list[_Part]:
+def _list_parts(page: ReadPage) -> list[_TablePart]:
     tables = read_page_text(page.item).tables(page.picture)
-    return [_Part(page, table) for table in tables if table.box is not None and page.item.words]
+    return [_TablePart(page, table) for table in tables if table.box is not None and page.item.words]
 
 
-def _goes_on(first: _Part, later: _Part) -> bool:
+def _goes_on(first: _TablePart, later: _TablePart) -> bool:
     """Return whether a table goes on in another one that is the first of the next page."""
     one, other = first.table, later.table
     if first.page.item.facts.worksheet != later.page.item.facts.worksheet or _map_columns(one, other) is None:
@@ -192,7 +192,7 @@ def _goes_on(first: _Part, later: _Part) -> bool:
     return one.header_rows > 0 and (not other.header_rows or not (_has_figures(one) or _has_figures(other)))
 
 
-def _has_own_title(first: _Part, later: DocumentTable) -> bool:
+def _has_own_title(first: _TablePart, later: DocumentTable) -> bool:
     """Return whether a table has a caption that is neither that of the first one nor runs over all pages."""
     caption = _fold(later.caption)
     if not caption or caption == _fold(first.table.caption):
@@ -249,7 +249,7 @@ def _is_same_place(one: Rect | None, other: Rect | None) -> bool:
 
 def _begins_with_row(table: DocumentTable, page: PageText) -> bool:
     """Return whether a page begins with words at the places of several columns: a row that was not found."""
-    body = [line for line in page.lines if not _is_aside(page.text[line.start : line.end], line.rect)]
+    body = [line for line in page.lines if not _is_margin_line(page.text[line.start : line.end], line.rect)]
     first = min(body, key=lambda line: line.rect.y1, default=None)
     if first is None:
         return False
@@ -264,7 +264,7 @@ def _begins_with_row(table: DocumentTable, page: PageText) -> bool:
     return len(pieces) > 1 and len(taken) >= len(pieces)
 
 
-def _join(parts: Sequence[_Part], here: str) -> DocumentTable:
+def _join(parts: Sequence[_TablePart], here: str) -> DocumentTable:
     """Return one table of several parts, as the page with the id `here` has it."""
     first = parts[0].table
     cells: list[Cell] = []
