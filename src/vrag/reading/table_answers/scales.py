@@ -38,6 +38,9 @@ _STATED_CURRENCY = re.compile(
 )
 """A currency that stands alone in brackets, or behind "in": that of all amounts."""
 _UNIT_OF_HEAD = re.compile(r"(?:[(\[]\s*|,\s+|\bin\s+)(?:in\s+)?(?P<unit>[^\s()\[\],]{1,8})\s*[)\]]?\s*$")
+_SCALED_UNIT = re.compile(
+    r"\b(?:thousand|million|billion)s?\s+(?:of\s+)?(?P<unit>[^\s()\[\],.;]{1,12})", re.IGNORECASE
+)
 _NAMES = {"€": "euros", "$": "dollars", "us$": "US dollars", "£": "pounds", "¥": "¥"}
 _KINDS = {
     "€": "EUR", "EUR": "EUR", "EURO": "EUR", "$": "USD", "US$": "USD", "USD": "USD", "DOLLAR": "USD",
@@ -149,7 +152,7 @@ def measure_of_cells(table: DocumentTable, cells: Sequence[Cell]) -> CellMeasure
 def _read_head(text: str) -> CellMeasure | None:
     """Return the scale or the unit that a head of a row or a column states."""
     if scale := find_scale(text):
-        return CellMeasure(scale, _find_currency(text))
+        return CellMeasure(scale, _find_scaled_unit(text))
     unit = _find_unit(text)
     return CellMeasure("", unit) if unit else None
 
@@ -157,7 +160,7 @@ def _read_head(text: str) -> CellMeasure | None:
 def _read_note(text: str) -> CellMeasure | None:
     """Return the scale or the currency that a caption or a line beside a table states."""
     if scale := find_scale(text):
-        return CellMeasure(scale, _find_currency(text))
+        return CellMeasure(scale, _find_scaled_unit(text))
     stated = _STATED_CURRENCY.search(text)
     return CellMeasure("", stated["currency"]) if stated else None
 
@@ -198,9 +201,16 @@ def _are_years(cells: Iterable[Cell], values: Sequence[CellValue]) -> bool:
     return plain and all(value.number is not None and is_year(value.number) for value in values)
 
 
-def _find_currency(text: str) -> str:
-    match = _CURRENCY.search(text)
-    return match[0] if match else ""
+def _find_scaled_unit(text: str) -> str:
+    """Return the currency, or the unit behind the scale, of a text that names a scale.
+
+    >>> _find_scaled_unit("Cargo, thousand tonnes"), _find_scaled_unit("Sales ($ million)")
+    ('tonnes', '$')
+    """
+    if match := _CURRENCY.search(text):
+        return match[0]
+    match = _SCALED_UNIT.search(text)
+    return match["unit"] if match and units_of(match["unit"]) else ""
 
 
 def _find_unit(text: str) -> str:
