@@ -61,6 +61,8 @@ class Reading:
     @property
     def answer(self) -> str:
         """The text with its measure."""
+        if self.text.endswith(")") and self.measure.startswith("("):  # (425), in thousands of euros
+            return f"{self.text}, {self.measure[1:-1]}"
         return f"{self.text} {self.measure}".strip()
 
 

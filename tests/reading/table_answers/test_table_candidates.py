@@ -276,6 +276,7 @@ ACCOUNTS = make(
         ["Fuel", "(3,870)", "(2,655)"],
         ["Net result", "(425)", "370"],
         ["Net loss of Saltby", "(120)", "(150)"],
+        ["Result after all costs", "(425)", "(370)"],
     ]
 )
 
@@ -299,6 +300,8 @@ def test_a_loss_keeps_its_sign() -> None:
     question = "How much did the net loss of Saltby change from 2023 to 2024?"
 
     assert find(question, ACCOUNTS, TableOperation.DIFFERENCE, "30").arithmetic == "(120) − (150) = 30"
+    rose = "By how many percent did the result after all costs rise from 2023 to 2024?"
+    find(rose, ACCOUNTS, TableOperation.PERCENT_CHANGE, "-14.9 %")
     changed = find("What is the change in net result?", ACCOUNTS, TableOperation.DIFFERENCE, "-795")
     assert changed.arithmetic == "(425) − 370 = -795"
 

@@ -170,6 +170,18 @@ def test_a_table_with_a_last_row_that_is_not_found_is_a_part() -> None:
     assert not read_first(alone).is_part
 
 
+def test_a_table_of_two_pages_is_a_part_where_a_third_may_go_on() -> None:
+    pages = open_pages(
+        place([HEADS, *SHIPS[:4]]),
+        place(SHIPS[4:7], top=0.1),
+        [*place(SHIPS[7:], top=0.1), (0.1, 0.4, "The end.")],
+    )
+
+    assert texts(read_first(pages)) == [HEADS, *SHIPS[:7]]
+    assert read_first(pages).is_part
+    assert read_first(pages, 1).is_part
+
+
 def best(question: str, pages: Sequence[ReadPage]) -> tuple[str, str, float]:
     first = read(question, pages)[0]
     return first.text, first.item, first.probability
