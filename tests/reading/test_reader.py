@@ -266,3 +266,55 @@ def test_operations_are_left_out_where_only_cells_are_looked_up() -> None:
     question = "When was the port opened that handled the most cargo in 2023?"
     readings = read(question, pages, options=ReadingOptions(operations=False))
     assert not any(reading.arithmetic for reading in readings)
+
+
+ACCOUNTS = page(
+    (0.1, 0.10, "Income of the ferries of Orla"),
+    (0.1, 0.13, "in thousands of euros"),
+    (0.5, 0.19, "2024"), (0.7, 0.19, "2023"),
+    (0.1, 0.22, "Fares"), (0.5, 0.22, "9,180"), (0.7, 0.22, "8,410"),
+    (0.1, 0.25, "Cargo"), (0.5, 0.25, "3,275"), (0.7, 0.25, "3,690"),
+    (0.1, 0.28, "Wages"), (0.5, 0.28, "(5,325)"), (0.7, 0.28, "(4,990)"),
+    name="accounts.pdf",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "arithmetic"),
+    [
+        ("What was the income from fares in 2024?", "9,180 (in thousands of euros)", ""),
+        ("How high were the wages in 2024?", "(5,325), in thousands of euros", ""),
+        (
+            "What was the income from fares in 2024 in euros?",
+            "9,180,000 euros",
+            "9,180 × 1,000 = 9,180,000 euros",
+        ),
+        ("By how many percent did wages rise from 2023 to 2024?", "+6.7 %", "4,990 → 5,325: +6.7 %"),
+    ],
+)
+def test_scale_unit_and_sign_are_part_of_the_answer(question: str, answer: str, arithmetic: str) -> None:
+    best = read_best(question, ACCOUNTS)
+
+    assert (best.answer, best.arithmetic) == (answer, arithmetic)
+    assert best.marks
+
+
+@pytest.mark.parametrize("answer", ["9,180", "9,180 (in thousands of euros)", "9180"])
+def test_an_answer_is_found_with_and_without_its_scale(answer: str) -> None:
+    found = find_answer("What was the income from fares in 2024?", answer, [ReadPage(ACCOUNTS)])
+
+    assert found is not None
+    assert found.text == "9,180"
+
+
+def test_what_a_word_means_is_no_mean() -> None:
+    codes = page(
+        (0.1, 0.15, "Error"), (0.4, 0.15, "Pressure"), (0.6, 0.15, "Steps"),
+        (0.1, 0.18, "86"), (0.4, 0.18, "410"), (0.6, 0.18, "3"),
+        (0.1, 0.21, "87"), (0.4, 0.21, "120"), (0.6, 0.21, "5"),
+        (0.1, 0.24, "88"), (0.4, 0.24, "90"), (0.6, 0.24, "4"),
+        name="manual.pdf",
+    )  # fmt: skip
+
+    assert all("÷" not in one.arithmetic for one in read("What does error 88 mean?", [ReadPage(codes)]))
+    assert any("÷" in one.arithmetic for one in read("What is the mean of the pressure?", [ReadPage(codes)]))

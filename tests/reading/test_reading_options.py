@@ -17,9 +17,9 @@ from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.page_text import read_page_text
 from vrag.reading.reader import ABSENT_FACTOR, load_text_reader, read, score_by_lines, weigh_candidates
 from vrag.reading.spans.reader import ScoredSpan
+from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
-from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.finder import find_tables
 from vrag.testing import passage
 from vrag.types import Item, ItemFacts, ItemKind, Word

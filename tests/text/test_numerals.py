@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +14,19 @@ from vrag.reading.places.word_forms import list_forms
 from vrag.reading.table_answers.values import find_quantities, parse_cell
 from vrag.reading.tables.text_kinds import is_number
 from vrag.reading.verification.text_values import find_values
-from vrag.text.numerals import DIGITS, parse_digits
+from vrag.text.numerals import (
+    DIGITS,
+    UNKNOWN_STYLE,
+    NumberStyle,
+    add,
+    divide,
+    find_number_style,
+    is_ambiguous,
+    is_rounding_of,
+    parse_digits,
+    subtract,
+    write_figures,
+)
 
 CONVENTIONS = [
     (",", "."),
@@ -68,7 +81,7 @@ def test_every_reader_of_numbers_reads_the_same(
 ) -> None:
     figures = write(amount, *convention)
     written = f"-{figures}" if is_negative else figures
-    value = pytest.approx(float(-amount if is_negative else amount))
+    value = -amount if is_negative else amount
 
     assert is_number(written)
     assert parse_cell(written).number == value
@@ -148,17 +161,17 @@ def test_numbers_of_running_text(text: str, found: list[float]) -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("1.452,40-", -1452.4),
-        ("1,452.40 -", -1452.4),
-        ("(12,50)", -12.5),
-        ("−12,5 %", -12.5),
-        ("12,50 €", 12.5),
-        ("2019-", 2019),
-        ("5-", 5),
+        ("1.452,40-", "-1452.4"),
+        ("1,452.40 -", "-1452.4"),
+        ("(12,50)", "-12.5"),
+        ("−12,5 %", "-12.5"),
+        ("12,50 €", "12.5"),
+        ("2019-", "2019"),
+        ("5-", "5"),
     ],
 )
-def test_signs_of_amounts(text: str, number: float) -> None:
-    assert parse_cell(text).number == number
+def test_signs_of_amounts(text: str, number: str) -> None:
+    assert parse_cell(text).number == Decimal(number)
 
 
 @given(st.text("0123456789.,'\u202f ", max_size=20))
@@ -169,3 +182,118 @@ def test_what_is_found_in_a_text_can_be_read(text: str) -> None:
         assert numeral is not None
         assert numeral.value >= 0
         assert re.sub(r"\D", "", written) == numeral.digits.replace(".", "")
+
+
+SURE = [convention for convention in CONVENTIONS if convention[1] in ",." and convention[0] != "٬"]
+
+
+@given(st.lists(AMOUNTS.filter(lambda amount: amount >= 1), min_size=2, max_size=20), st.sampled_from(SURE))
+def test_the_decimal_sign_of_a_document_is_found(amounts: list[Decimal], convention: tuple[str, str]) -> None:
+    text = "\n".join(f"Harbour {write(amount, *convention)}" for amount in amounts)
+
+    assert find_number_style([text]) == NumberStyle(convention[1])
+
+
+@given(st.integers(1, 999), st.integers(0, 999), st.sampled_from(",."), st.sampled_from(",."))
+def test_a_single_separator_is_what_it_is_elsewhere_in_the_document(
+    whole: int, rest: int, sign: str, decimal_sign: str
+) -> None:
+    numeral = parse_digits(f"{whole}{sign}{rest:03}", NumberStyle(decimal_sign))
+
+    assert numeral is not None
+    assert numeral.value == (whole + Decimal(rest) / 1000 if sign == decimal_sign else 1000 * whole + rest)
+    assert not numeral.other
+
+
+@given(st.integers(1, 999), st.integers(0, 999), st.sampled_from(",."))
+def test_a_single_separator_may_be_either_where_the_document_does_not_tell(
+    whole: int, rest: int, sign: str
+) -> None:
+    numeral = parse_digits(f"{whole}{sign}{rest:03}")
+
+    assert numeral is not None
+    assert {numeral.value, Decimal(numeral.other)} == {
+        whole + Decimal(rest) / 1000, Decimal(1000 * whole + rest)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("In 2023 it was 84.210, in 2024 it was 85.400", ""),
+        ("1.204, 12.480, 987 and 1.050 in 2024", ","),
+        ("1.204, 12.480, 987, 1.050 and 0.310", ""),
+        ("1.204, 12.480, 987, 1.050 and 3500", ""),
+        ("1.204, 1.198 and 987", ""),
+        ("version 2.18.0 of 31.12.2023, see 192.168.100.200", ""),
+        ("12,5 % of 84.210 and 3,25 of 7.5", ""),
+        ("12,5 % of 84.210, 3,25 and 7,1 beside section 2.1", ","),
+        ("84,210 and 12.5 and 3.1", "."),
+        ("1.234.567", ","),
+    ],
+)
+def test_only_numbers_that_can_be_read_in_one_way_tell(text: str, sign: str) -> None:
+    assert find_number_style([text]) == NumberStyle(sign)
+
+
+def test_numbers_of_all_pages_tell_together() -> None:
+    assert find_number_style(["12,5 %"]) == UNKNOWN_STYLE
+    assert find_number_style(["12,5 %", "1,5"]) == NumberStyle(",")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"), [("84.210", True), ("1,234 t", True), ("1,234.5", False), ("v1.234.0", False)]
+)
+def test_ambiguous_numbers(text: str, is_so: bool) -> None:
+    assert is_ambiguous(text) is is_so
+
+
+DECIMALS = st.decimals(-(10**30), 10**30, places=6)
+
+
+@given(st.lists(DECIMALS, max_size=30))
+def test_sums_are_those_of_fractions(numbers: list[Decimal]) -> None:
+    assert Fraction(add(numbers)) == sum(map(Fraction, numbers), Fraction(0))
+
+
+@given(DECIMALS, DECIMALS.filter(bool))
+def test_differences_are_exact_and_quotients_nearly(one: Decimal, other: Decimal) -> None:
+    assert Fraction(subtract(one, other)) == Fraction(one) - Fraction(other)
+    exact = Fraction(one) / Fraction(other)
+    assert abs(Fraction(divide(one, other)) - exact) <= abs(exact) / 10**45
+
+
+@given(DECIMALS, st.integers(0, 6))
+def test_figures_are_those_of_the_decimal_module(number: Decimal, decimals: int) -> None:
+    context = Context(prec=60, rounding=ROUND_HALF_UP)
+    rounded = number.copy_abs().quantize(Decimal(1).scaleb(-decimals), context=context)
+
+    assert write_figures(number, decimals) == f"{rounded:,f}"
+    assert write_figures(number, decimals, "", ",") == f"{rounded:f}".replace(".", ",")
+
+
+@given(DECIMALS, st.integers(-6, 6))
+def test_a_number_rounds_to_what_is_written(number: Decimal, power: int) -> None:
+    step = Decimal(1).scaleb(power)
+    written = (number / step).quantize(Decimal(1), rounding=ROUND_HALF_UP) * step
+    assume(abs(number) < 10**18)
+
+    assert is_rounding_of(written, number, step)
+    assert not is_rounding_of(written + 2 * step, number, step)
+    assert not is_rounding_of(written - 2 * step, number, step)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("12 480,75", "12480.75"), ("1 204", "1204"), ("$ 1 204.50", "1204.50"), ("(12 480)", "-12480")],
+)
+def test_a_space_parts_thousands_in_a_cell(text: str, number: str) -> None:
+    assert parse_cell(text).number == Decimal(number)
+    assert parse_cell(text).whole
+
+
+def test_a_space_parts_thousands_of_a_text_where_decimals_follow() -> None:
+    assert [quantity.amount for quantity in find_quantities("von 12 480,75 auf 11 990,25")] == [
+        Decimal("12480.75"), Decimal("11990.25")
+    ]  # fmt: skip
+    assert [quantity.amount for quantity in find_quantities("in 2019 100 boats")] == [2019, 100]

@@ -21,9 +21,9 @@ from vrag.reading.page_candidates import PageCandidate
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.reading.spans.span_types import AGREES, SpanType, type_of_span
+from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
-from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.views.text_lines import Rect
 from vrag.text.folding import fold
 from vrag.text.numerals import DIGITS, parse_digits

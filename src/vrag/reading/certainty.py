@@ -22,9 +22,8 @@ from vrag.reading.questions.overview import fits_no_answer
 from vrag.reading.questions.query_analysis import parse, without_form
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import AGREES, VALUE_TYPES, SpanType, type_of_span
-from vrag.reading.table_answers.candidates import TableCandidate
+from vrag.reading.table_answers.candidates import RankedAnswer, TableCandidate
 from vrag.reading.table_answers.operations import TableOperation
-from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item

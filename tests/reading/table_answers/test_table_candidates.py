@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.reading.table_answers.candidates import TableCandidate, solve_table, table_candidates
+from vrag.reading.table_answers.candidates import (
+    TableCandidate,
+    load_table_scorer,
+    rank_answers,
+    solve_table,
+    table_candidates,
+)
 from vrag.reading.table_answers.features import TABLE_FEATURES
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.programs import MAX_PROGRAMS
-from vrag.reading.table_answers.ranking import load_table_scorer, rank_answers
+from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.numerals import NumberStyle
 
 
 def make(rows: list[list[str]], *, header_rows: int = 1, header_columns: int = 1) -> DocumentTable:
@@ -256,3 +266,126 @@ def test_any_texts_are_no_error(
     table = make(rows, header_rows=header_rows, header_columns=header_columns)
 
     assert all(answer.candidate.text for answer in rank_answers(question, table))
+
+
+ACCOUNTS = make(
+    [
+        ["", "2024", "2023"],
+        ["Revenue", "9,180.10", "8,410.20"],
+        ["Wages", "(5,325.00)", "(4,990.00)"],
+        ["Fuel", "(3,870)", "(2,655)"],
+        ["Net result", "(425)", "370"],
+        ["Net loss of Saltby", "(120)", "(150)"],
+        ["Result after all costs", "(425)", "(370)"],
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "arithmetic"),
+    [
+        ("By how many percent did fuel costs rise from 2023 to 2024?", "+45.8 %", "2,655 → 3,870: +45.8 %"),
+        ("How much did fuel costs change from 2023 to 2024?", "1,215", "3,870 − 2,655 = 1,215"),
+        ("By how many percent did wages change?", "+6.7 %", "4,990.00 → 5,325.00: +6.7 %"),
+    ],
+)
+def test_a_cost_that_grows_is_a_growth(question: str, text: str, arithmetic: str) -> None:
+    """Accounts write what is spent as negative numbers, in brackets."""
+    operation = TableOperation.PERCENT_CHANGE if "%" in text else TableOperation.DIFFERENCE
+
+    assert find(question, ACCOUNTS, operation, text).arithmetic == arithmetic
+
+
+def test_a_loss_keeps_its_sign() -> None:
+    question = "How much did the net loss of Saltby change from 2023 to 2024?"
+
+    assert find(question, ACCOUNTS, TableOperation.DIFFERENCE, "30").arithmetic == "(120) − (150) = 30"
+    rose = "By how many percent did the result after all costs rise from 2023 to 2024?"
+    find(rose, ACCOUNTS, TableOperation.PERCENT_CHANGE, "-14.9 %")
+    changed = find("What is the change in net result?", ACCOUNTS, TableOperation.DIFFERENCE, "-795")
+    assert changed.arithmetic == "(425) − 370 = -795"
+
+
+PRICES = make([["Item", "Price"], ["Rope", "0.10"], ["Hook", "0.20"], ["Buoy", "1.05"]])
+
+
+def test_sums_and_means_are_exact() -> None:
+    total = find("What is the total price of all?", PRICES, TableOperation.SUM, "1.35")
+    both = find("What do rope and hook cost in total?", PRICES, TableOperation.SUM, "0.30")
+    mean = find("What is the average price?", PRICES, TableOperation.AVERAGE, "0.45")
+
+    assert (total.number, both.number, mean.number) == (
+        Decimal("1.35"), Decimal("0.30"), Decimal("0.45")
+    )  # fmt: skip
+    assert mean.arithmetic == "(0.10 + 0.20 + 1.05) ÷ 3 = 0.45"
+
+
+def test_a_half_is_rounded_up() -> None:
+    table = make([["Item", "Price"], ["Rope", "0.1"], ["Hook", "0.2"]])
+
+    find("What is the average price?", table, TableOperation.AVERAGE, "0.2")
+
+
+@pytest.mark.parametrize(
+    ("style", "total", "smallest"),
+    [(NumberStyle(","), "13.684", "987"), (NumberStyle(), "1,000.684", "1.204")],
+)
+def test_numbers_are_read_and_written_as_the_document_writes_them(
+    style: NumberStyle, total: str, smallest: str
+) -> None:
+    rows = [["Area", "2024"], ["Harbour", "1.204"], ["School", "12.480"], ["Fire brigade", "987"]]
+    table = replace(make(rows), number_style=style)
+    chosen = "What is the total of harbour and school in 2024?"
+    expected = total if style.decimal_sign else "13.684"
+
+    find(chosen, table, TableOperation.SUM, expected)
+    find("Which is the lowest in 2024?", table, TableOperation.MINIMUM, smallest)
+
+
+@pytest.mark.parametrize(
+    ("question", "operation", "is_asked"),
+    [
+        ("What does error 88 mean?", TableOperation.AVERAGE, False),
+        ("What is meant by E4, and what do they mean?", TableOperation.AVERAGE, False),
+        ("What is the mean of the errors?", TableOperation.AVERAGE, True),
+        ("What is the average error?", TableOperation.AVERAGE, True),
+        ("Which line has the most passengers?", TableOperation.MAXIMUM, True),
+        ("Which line has the most passengers?", TableOperation.MINIMUM, False),
+        ("Which line has the fewest passengers?", TableOperation.MAXIMUM, False),
+        ("Which line is the cheapest?", TableOperation.MINIMUM, True),
+        ("Which line is the best?", TableOperation.MAXIMUM, False),
+        ("What was the first line?", TableOperation.MAXIMUM, True),
+        ("What were the sales in 2024?", TableOperation.SUM, False),
+        ("What were the sales in 2024?", TableOperation.COUNT, False),
+        ("What were the sales in 2024?", TableOperation.SHARE, False),
+        ("What were the sales in 2024?", TableOperation.DIFFERENCE, False),
+    ],
+)
+def test_nothing_is_computed_unless_it_is_asked_for(
+    question: str, operation: TableOperation, is_asked: bool
+) -> None:
+    assert analyse_question(question).asks_for(operation) is is_asked
+
+
+@given(st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=2, max_size=12))
+def test_the_sum_of_a_column_is_that_of_its_numbers(numbers: list[Decimal]) -> None:
+    rows = [[f"Ship {number}", f"{amount:,.2f}"] for number, amount in enumerate(numbers)]
+    found = table_candidates("What is the total of all fares?", make([["Ship", "Fares"], *rows]))
+    sums = {one.number for one in found if one.operation is TableOperation.SUM}
+
+    assert sum(numbers) in sums
+
+
+@pytest.mark.parametrize(
+    ("question", "operation", "arithmetic"),
+    [
+        ("How much did Orla – Saltby change?", TableOperation.DIFFERENCE, "86,040 − 2,920 = 83,120"),
+        ("How many more passengers in all?", TableOperation.RANGE, "86,040 − 11,870 = 74,170"),
+    ],
+)
+def test_a_difference_is_shown_from_the_larger_number_down(
+    question: str, operation: TableOperation, arithmetic: str
+) -> None:
+    found = table_candidates(question, LINES)
+
+    assert arithmetic in {one.arithmetic for one in found if one.operation is operation}

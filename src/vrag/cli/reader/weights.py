@@ -22,8 +22,8 @@ def load_table_weights(folder: Path | None) -> CandidateScorer:
     Raises `ModelError` if they cannot be used.
     """
     from vrag.reading.scorer import CandidateScorer
+    from vrag.reading.table_answers.candidates import load_table_scorer
     from vrag.reading.table_answers.features import TABLE_FEATURES
-    from vrag.reading.table_answers.ranking import load_table_scorer
 
     if folder is None:
         return load_table_scorer()

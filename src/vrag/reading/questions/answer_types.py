@@ -148,8 +148,9 @@ _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
         AnswerKind.NUMBER,
         _compile(
             r"""\b how\ (?:many|much|old|far|large|big|high|tall|deep|wide|fast|heavy|often|hot|cold
-                |dense) \b | \b (?:what|which) .{0,30}? \b (?:number|population|amount|size|temperature
-                |height|length|area|speed|distance|rank) \b | 多少 | 第?几[个次位名种人座家部支岁届]?
+                |dense) \b | \b (?:what|which) .{0,30}? \b (?:number|population|amount|size
+                |temperature|height|length|(?<!which\ )area|speed|distance|rank) \b
+                | 多少 | 第?几[个次位名种人座家部支岁届]?
                 | 多[大高长远重深宽] | いくつ | どれ(?:くらい|ぐらい|ほど|だけ)
                 | どの(?:くらい|ぐらい|程度) | 何(?:人|個|回|歳|本|番|位|台|枚|メートル|キロ|校|号|つ|名
                 |曲|件|冊|度|代目?|試合|勝|km|m|隻|機|種類?|話|巻|社|票|級|便|両|頭|か国|カ国|ヶ国|箇所

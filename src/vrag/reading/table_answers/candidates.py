@@ -1,13 +1,22 @@
-"""Candidates for the answer to a question over one table, each with its features."""
+"""Candidates for the answer to a question over one table, each with its features, and the likeliest of them.
+
+The weights that order them come with the package.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vrag.reading.scorer import CandidateScorer
 from vrag.reading.table_answers.features import TABLE_FEATURES, describe_programs
 from vrag.reading.table_answers.matching import match_terms
 from vrag.reading.table_answers.operations import MAX_LIST, Program, TableOperation
@@ -15,12 +24,16 @@ from vrag.reading.table_answers.programs import write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
-from vrag.reading.table_answers.scales import scale_of_cells
+from vrag.reading.table_answers.scales import UNMEASURED, CellMeasure, measure_of_cells, scale_of_cells
 from vrag.reading.table_answers.values import format_number, parse_cell, strip_deviation
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.numerals import NumberStyle, strip_zeros, write_figures
 
+WEIGHTS = Path(__file__).parent.parent / "weights" / "table.npz"
+"""The trained scorer of the package."""
 _COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
 _PERCENTAGES = {TableOperation.PERCENT_CHANGE, TableOperation.SHARE}
+_SIGN = re.compile(r"^[(\s]*[-−–+]?\s?|[)\s]+$|(?<=\d)\s?[-−]$|(?<=[%€])\s?[-−]$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +57,12 @@ class TableCandidate:
     """A row of `TABLE_FEATURES`."""
     denotation: tuple[str, ...]
     """The key of the answer: equal for candidates that give the same one."""
-    number: float | None = None
-    """The computed number, unrounded."""
+    number: Decimal | None = None
+    """The computed number, unrounded; None where the answer was read."""
     scale: str = ""
     """"thousand", "million" or "billion" where heads or caption say so; "percent" for percentages."""
+    measure: CellMeasure = UNMEASURED
+    """The scale and the unit that the text lacks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +117,7 @@ def _candidate(
     operands = _operands(program, rows, grid)
     text = ", ".join(map(strip_deviation, program.values))
     if not program.values:
-        text = _format(program, operands)
+        text = _format(program, operands, grid.table.number_style)
     return TableCandidate(
         text=text,
         values=program.values or (text,),
@@ -110,11 +125,12 @@ def _candidate(
         cells=tuple(operands) if program.values else (),
         operands=() if program.values else tuple(operands),
         heads=_heads(program, rows, grid),
-        arithmetic="" if program.values else _arithmetic(program, operands, text),
+        arithmetic="" if program.values else _arithmetic(program, operands, text, grid.table.number_style),
         features=features,
         denotation=program.denotation,
-        number=None if program.values else program.number,
+        number=program.number,
         scale=_scale(program, operands, grid.table),
+        measure=_measure(program, operands, grid.table),
     )
 
 
@@ -127,6 +143,14 @@ def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> 
     if program.operation in _WITHOUT_SCALE or len(program.values) > MAX_LIST:
         return ""
     return scale_of_cells(table, operands[:8])
+
+
+def _measure(program: Program, operands: Sequence[Cell], table: DocumentTable) -> CellMeasure:
+    without = program.operation in _PERCENTAGES or program.operation in _WITHOUT_SCALE
+    if without or len(program.values) > 1 or not operands:
+        return UNMEASURED
+    measures = {measure_of_cells(table, [cell]) for cell in operands[:8]}
+    return measures.pop() if len(measures) == 1 else UNMEASURED
 
 
 def _operands(program: Program, rows: RowSet, grid: RecordGrid) -> list[Cell]:
@@ -149,36 +173,123 @@ def _heads(program: Program, rows: RowSet, grid: RecordGrid) -> tuple[Cell, ...]
     return tuple(dict.fromkeys(cell for cell in found if cell is not None and cell.text))
 
 
-def _format(program: Program, operands: Sequence[Cell]) -> str:
+def _format(program: Program, operands: Sequence[Cell], style: NumberStyle) -> str:
+    number = Decimal(0) if program.number is None else program.number
     if program.operation in _COUNTS or program.operation is TableOperation.NUMBER:
-        return f"{program.number:g}" if abs(program.number) < 1e6 else f"{program.number:.0f}"
+        return f"{strip_zeros(number):f}"
+    sign = style.decimal_sign or "."
     if program.operation in _PERCENTAGES:
-        sign = "+" if program.operation is TableOperation.PERCENT_CHANGE and program.number > 0 else ""
-        return f"{sign}{program.number:.1f} %"
+        plus = "+" if program.operation is TableOperation.PERCENT_CHANGE and number > 0 else ""
+        minus = "-" if number < 0 else ""
+        return f"{plus or minus}{write_figures(number, 1, '', sign)} %"
     if program.operation is TableOperation.RATIO:
-        return f"{program.number:.2f}"
-    return format_number(program.number, [cell.text for cell in operands])
+        return f"{'-' if number < 0 else ''}{write_figures(number, 2, '', sign)}"
+    return format_number(number, [cell.text for cell in operands], style)
 
 
-def _arithmetic(program: Program, operands: Sequence[Cell], text: str) -> str:
-    texts = [cell.text for cell in operands]
-    if program.operation is TableOperation.RANGE and len(texts) == 2:
-        first, second = sorted(operands, key=lambda cell: -(parse_cell(cell.text).number or 0))
-        return f"{first.text} − {second.text} = {text}"
-    if program.operation in _COUNTS:
+_SIGNS = {
+    TableOperation.SUM: " + ",
+    TableOperation.AVERAGE: " + ",
+    TableOperation.DIFFERENCE: " − ",
+    TableOperation.RANGE: " − ",
+    TableOperation.RATIO: " ÷ ",
+    TableOperation.SHARE: " ÷ ",
+}
+
+
+def _arithmetic(program: Program, operands: Sequence[Cell], text: str, style: NumberStyle) -> str:
+    operation = program.operation
+    if operation in _COUNTS:
         return f"{len(program.records)} rows: {text}"
-    if program.operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
+    if operation is TableOperation.RANGE or (operation is TableOperation.DIFFERENCE and program.other < -1):
+        operands = _largest_and_smallest(operands, style, is_unsigned=program.is_unsigned)
+    texts = [_without_sign(cell.text) if program.is_unsigned else cell.text for cell in operands]
+    if operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
         return f"{texts[1]} → {texts[0]}: {text}"
-    signs = {
-        TableOperation.SUM: " + ",
-        TableOperation.DIFFERENCE: " − ",
-        TableOperation.RATIO: " ÷ ",
-        TableOperation.SHARE: " ÷ ",
-    }
-    sign = signs.get(program.operation, "; ")
-    return f"{_join(texts, sign)} = {text}" if texts else text
+    joined = _join(texts, _SIGNS.get(operation, "; "))
+    if operation is TableOperation.AVERAGE:
+        joined = f"({joined}) ÷ {len(texts)}"
+    return f"{joined} = {text}" if texts else text
+
+
+def _largest_and_smallest(
+    operands: Sequence[Cell], style: NumberStyle, *, is_unsigned: bool
+) -> tuple[Cell, ...]:
+    """Return the cells with the largest and the smallest number, as a difference has them."""
+
+    def size(cell: Cell) -> Decimal:
+        number = parse_cell(cell.text, style).number or Decimal(0)
+        return number.copy_abs() if is_unsigned else number
+
+    ordered = sorted(operands, key=size)
+    return (ordered[-1], ordered[0]) if ordered else ()
+
+
+def _without_sign(text: str) -> str:
+    """Return an amount without its minus or the brackets that stand for it.
+
+    >>> _without_sign("(2,655)"), _without_sign("−12.5 %"), _without_sign("1.452,40-")
+    ('2,655', '12.5 %', '1.452,40')
+    """
+    return _SIGN.sub("", text)
 
 
 def _join(texts: Sequence[str], sign: str) -> str:
     shown: Iterable[str] = texts if len(texts) <= 8 else [*texts[:7], "…"]
     return sign.join(shown)
+
+
+class RankedAnswer(NamedTuple):
+    """A candidate and how likely it is the answer, if the table answers the question at all."""
+
+    candidate: TableCandidate
+    probability: float
+    """The sum over all programs that give the same answer."""
+    score: float
+    """The scorer's score of the best of these programs; it can be compared between tables."""
+
+
+@lru_cache(maxsize=1)
+def load_table_scorer() -> CandidateScorer:
+    """Load the scorer of the package. Raises `ValueError` if it was trained for other features."""
+    scorer = CandidateScorer.load(WEIGHTS)
+    if scorer.names != TABLE_FEATURES:
+        raise ValueError(f"{WEIGHTS.name} was trained for other features")
+    return scorer
+
+
+def rank_answers(
+    question: str,
+    table: DocumentTable,
+    *,
+    scorer: CandidateScorer | None = None,
+    limit: int = 10,
+    operations: bool = True,
+) -> list[RankedAnswer]:
+    """Return the likeliest answers to a question over a table, best first.
+
+    Without `operations` cells are only looked up.
+    """
+    answered = solve_table(question, table, operations=operations)
+    if not answered.programs:
+        return []
+    scores = (scorer or load_table_scorer()).scores(answered.features)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, program in enumerate(answered.programs):
+        groups.setdefault(program.denotation, []).append(number)
+    ranked = sorted(sum_by_answer(scores, list(groups.values())), key=lambda found: -found[1])
+    return [
+        RankedAnswer(write_candidate(answered, best), probability, float(scores[best]))
+        for best, probability in ranked[:limit]
+    ]
+
+
+def sum_by_answer(scores: NDArray[np.floating], groups: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+    """Return for each group of candidates its best one and the sum of its probabilities."""
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    found: list[tuple[int, float]] = []
+    for members in groups:
+        numbers = np.asarray(members)
+        found.append((int(numbers[scores[numbers].argmax()]), float(shares[numbers].sum())))
+    return found

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vrag.reading.labelled_values import LabelSide
 from vrag.reading.page_candidates import PageCandidate
-from vrag.reading.table_answers.ranking import RankedAnswer
+from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.training.table_data import (
     TableCase,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,10 @@ from typing import Any
 from vrag.reading.table_answers.records import is_year
 from vrag.reading.table_answers.values import Day, find_day, parse_cell
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.numerals import strip_zeros
+
+_NEAR, _NEAR_ROUNDED = Decimal("1e-6"), Decimal("0.0101")
+"""Difference below which two numbers count as one, and two that were rounded to two decimals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,20 +213,20 @@ def canonical_value(text: str) -> str:
     """
     value = parse_cell(normalise_answer(text))
     if value.whole and value.number is not None and value.unit in {"", "$"}:
-        return f"{value.number:.10g}"
+        return f"{strip_zeros(value.number):f}"
     day: Day | None = find_day(text)
     if day is not None and day.day and len(text) <= 24:
         return f"{day.year or 'xx'}-{day.month}-{day.day}"
     return text
 
 
-def parse_number(text: str) -> float | None:
+def parse_number(text: str) -> Decimal | None:
     """Parse a plain number."""
     try:
-        number = float(text)
-    except ValueError:
+        number = Decimal(text)
+    except InvalidOperation:
         return None
-    return number if math.isfinite(number) else None
+    return number if number.is_finite() else None
 
 
 @lru_cache(maxsize=262_144)
@@ -230,7 +234,7 @@ def _forms(text: str) -> tuple[str, str]:
     return normalise_answer(text), canonical_value(text)
 
 
-def matches_answer(values: Sequence[str], number: float | None, case: TableCase) -> bool:
+def matches_answer(values: Sequence[str], number: Decimal | None, case: TableCase) -> bool:
     """Return whether an answer, read or computed, is right: the same set of values."""
     if case.rounded:
         return _matches_rounded(values, number, case)
@@ -239,7 +243,7 @@ def matches_answer(values: Sequence[str], number: float | None, case: TableCase)
     if number is not None:
         known = next(iter(targets))
         wanted = parse_number(known[1])
-        return len(targets) == 1 and wanted is not None and abs(wanted - number) < 1e-6
+        return len(targets) == 1 and wanted is not None and abs(wanted - number) < _NEAR
     forms = {_forms(text) for text in values}
     if len(forms) != len(targets):
         return False
@@ -252,21 +256,21 @@ def same_value(one: str, two: str) -> bool:
     """Return whether two canonical numbers or dates are equal."""
     a, b = parse_number(one), parse_number(two)
     if a is not None and b is not None:
-        return abs(a - b) < 1e-6
+        return abs(a - b) < _NEAR
     dates = re.compile(r"(xx|\d+)-(xx|\d+)-(xx|\d+)")
     return bool(dates.fullmatch(one) and dates.fullmatch(two)) and [
         part.lstrip("0") for part in one.split("-")
     ] == [part.lstrip("0") for part in two.split("-")]
 
 
-def _matches_rounded(values: Sequence[str], number: float | None, case: TableCase) -> bool:
+def _matches_rounded(values: Sequence[str], number: Decimal | None, case: TableCase) -> bool:
     if number is not None:
         wanted = parse_cell(case.answers[0]).number if len(case.answers) == 1 else None
-        return wanted is not None and case.computed and abs(round(number, 2) - wanted) < 0.0101
+        return wanted is not None and case.computed and abs(round(number, 2) - wanted) < _NEAR_ROUNDED
     if case.computed:
         wanted = parse_number(case.answers[0])
         have = parse_cell(values[0]).number if len(values) == 1 else None
-        return wanted is not None and have is not None and abs(wanted - have) < 1e-6
+        return wanted is not None and have is not None and abs(wanted - have) < _NEAR
     return {_plain(text) for text in values} == {_plain(text) for text in case.answers}
 
 

@@ -7,18 +7,20 @@ import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from vrag.reading.questions.answer_form import POWERS
 from vrag.reading.scorer import CandidateScorer
-from vrag.reading.table_answers.candidates import TableCandidate
+from vrag.reading.table_answers.candidates import TableCandidate, rank_answers
 from vrag.reading.table_answers.operations import TableOperation
-from vrag.reading.table_answers.ranking import rank_answers
 from vrag.reading.table_answers.values import parse_cell
 from vrag.reading.training.table_data import TableCase
+from vrag.text.numerals import multiply
 
-_FACTORS = {"": 1.0, "percent": 0.01, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+_FACTORS = {name: Decimal(10) ** power for name, power in (("", 0), ("percent", -2), *POWERS.items())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,8 @@ def write_scaled(text: str, scale: str) -> str:
     value = parse_cell(text)
     if value.number is None or not value.whole:
         return f"{text} {scale}".strip()
-    factor = 0.01 if value.unit == "%" else _FACTORS[scale]
-    return f"{round(value.number, 2) * factor:.4f}"
+    factor = _FACTORS["percent" if value.unit == "%" else scale]
+    return f"{multiply(round(value.number, 2), factor):.4f}"
 
 
 def compare_spans(predicted: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.reading.scorer import CandidateScorer, Group, TrainingOptions, train_scorer
-from vrag.reading.table_answers.candidates import AnsweredTable, solve_table
+from vrag.reading.table_answers.candidates import AnsweredTable, solve_table, sum_by_answer
 from vrag.reading.table_answers.features import TABLE_FEATURES
-from vrag.reading.table_answers.ranking import sum_by_answer
 from vrag.reading.training.table_data import TableCase, matches_answer, read_tat_cases, read_wiki_cases
 from vrag.reading.training.tat_measure import TatFigures, measure_tat
 
