@@ -19,6 +19,7 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
+from vrag.search.named_documents import find_named_document
 from vrag.search.named_pages import PageSource, put_named_pages_first
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
@@ -197,8 +198,9 @@ class Engine(ForwardedItems):
         rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
         catalog = snapshot.catalog
         found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+        sources = [PageSource(catalog, self.collection, lexical=snapshot.lexical)]
         return [
-            put_named_pages_first(hits, query, top_k, [PageSource(catalog, self.collection)])
+            put_named_pages_first(hits, query, top_k, sources, find_named_document(query, sources))
             for query, hits in zip(queries, found, strict=True)
         ]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.reading.questions.page_numbers import named_pages
+from vrag.reading.questions.pointers import named_pages
 from vrag.search.engine import Ranking, address_parts, depth_of, fused
 from vrag.search.named_pages import PageSource, put_named_pages_first
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search

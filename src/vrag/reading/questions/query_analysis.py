@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
-from vrag.reading.questions.page_numbers import PAGE_ABBREVIATIONS, find_page_mentions, named_pages
+from vrag.reading.questions.pointers import PAGE_ABBREVIATIONS, find_page_mentions, named_pages
 from vrag.text.terms import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from vrag.reading.line_scoring import locate
 from vrag.reading.page_text import read_page_text
-from vrag.reading.questions.page_numbers import match_page, named_pages
+from vrag.reading.questions.pointers import match_page, named_pages
 from vrag.reading.questions.query_analysis import parse, search_query
 from vrag.types import Item, ItemFacts, ItemKind, item_id
 
