@@ -19,8 +19,8 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
-from vrag.search.named_documents import find_named_document
-from vrag.search.named_pages import PageSource, put_named_pages_first
+from vrag.search.named_documents import put_meant_first
+from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
@@ -195,13 +195,18 @@ class Engine(ForwardedItems):
             return []
         vectors = self._embed(queries)
         snapshot = self.snapshot()
-        rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
-        catalog = snapshot.catalog
-        found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
-        sources = [PageSource(catalog, self.collection, lexical=snapshot.lexical)]
+        depth = depth_of(top_k, len(self.rankings))
+
+        def rank(asked: Sequence[Query], numbers: Sequence[int]) -> list[list[Hit]]:
+            """Rank queries that have the words of those with some numbers."""
+            rankings = snapshot.rank(asked, depth, vectors and [vectors[number] for number in numbers])
+            return [snapshot.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+
+        sources = [PageSource(snapshot.catalog, self.collection, lexical=snapshot.lexical)]
+        found = rank(queries, range(len(queries)))
         return [
-            put_named_pages_first(hits, query, top_k, sources, find_named_document(query, sources))
-            for query, hits in zip(queries, found, strict=True)
+            put_meant_first(hits, query, top_k, sources, lambda own, at=at: rank([own], [at])[0])
+            for at, (query, hits) in enumerate(zip(queries, found, strict=True))
         ]
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:

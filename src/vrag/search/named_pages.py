@@ -1,4 +1,4 @@
-"""Pages that a query points to come first among its hits: "page 12", "the last page", "Figure 3", "section 2.3".
+"""Pages that a query points to come first among its hits: "page 12", "the cover", "Figure 3", "section 2.3".
 
 Words do not find them: a page does not say its position, and a number stands on many pages. Of a page number
 both meanings are looked up, the number that is printed on a page and its position in the file; of a figure, a
@@ -20,7 +20,13 @@ import numpy as np
 
 from vrag.index.tables.table import literal
 from vrag.item_facts import decode_facts
-from vrag.reading.questions.pointers import CaptionFit, NamedPart, find_named_parts, find_positions, named_pages
+from vrag.reading.questions.pointers import (
+    CaptionFit,
+    NamedPart,
+    find_named_parts,
+    find_positions,
+    named_pages,
+)
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -138,18 +144,18 @@ def alternate(hits: Sequence[Hit], others: Sequence[Hit]) -> list[Hit]:
 
 
 def order_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
-    """Return the first hits, each item once, with ranks, and with the scores of those that follow at least."""
+    """Return the first hits, each item once, with ranks, and with at least the scores of those after them."""
     once: dict[str, Hit] = {}
     for hit in hits:
         once.setdefault(hit.item, hit)
     ordered = list(once.values())[:top_k]
     scores = np.maximum.accumulate([hit.score for hit in reversed(ordered)])[::-1].tolist() if ordered else []
-    return [replace(hit, rank=rank, score=s) for rank, (hit, s) in enumerate(zip(ordered, scores, strict=True), 1)]
+    return [
+        replace(hit, rank=rank, score=s) for rank, (hit, s) in enumerate(zip(ordered, scores, strict=True), 1)
+    ]
 
 
-def _find_pages(
-    query: Query, sources: Sequence[PageSource], pointers: Pointers, document: str
-) -> list[Hit]:
+def _find_pages(query: Query, sources: Sequence[PageSource], pointers: Pointers, document: str) -> list[Hit]:
     """Return the pages of a document that a query points to, best first.
 
     Pages that are named by a number come before those at a place, and before those with a part; of them those
@@ -187,7 +193,7 @@ def _find_placed(source: PageSource, positions: Sequence[int], pages: NDArray[np
         if 0 <= at < len(pages):
             found.append(int(pages[at]))
             after = pages[at + 1 : at + 2].tolist()
-            if after and position > 1 and not _read_texts(source, [found[-1]])[found[-1]].strip():
+            if after and position > 1 and not read_texts(source, [found[-1]])[found[-1]].strip():
                 found += after
     return found
 
@@ -195,7 +201,7 @@ def _find_placed(source: PageSource, positions: Sequence[int], pages: NDArray[np
 def _find_part(source: PageSource, part: NamedPart, items: NDArray[np.int64]) -> list[int]:
     """Return the items with the caption or heading of a part; where there is none, those that mention it."""
     candidates = _list_with_any(source, part.search_phrases(), items)[:MAX_READ_TEXTS]
-    texts = _read_texts(source, candidates)
+    texts = read_texts(source, candidates)
     fits = {row: fit for row in candidates if (fit := part.fit(texts[row])) is not None}
     best = min(fits.values(), default=CaptionFit.CAPTION)
     return [row for row, fit in fits.items() if fit is best]
@@ -209,7 +215,7 @@ def _list_with_any(source: PageSource, phrases: Iterable[str], items: NDArray[np
     return items[np.isin(items, np.concatenate(lists))].tolist() if lists else []
 
 
-def _read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
+def read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
     """Return the texts of items, with their headings."""
     ids = [source.catalog.ids[row] for row in rows]
     found = source.collection.item_table.find("id", ids, ["id", "heading", "text"]).to_pylist() if ids else []
@@ -218,31 +224,33 @@ def _read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
 
 
 def _find_written(source: PageSource, numbers: frozenset[str], pages: NDArray[np.int64]) -> list[int]:
-    """Return the pages that have one of the numbers in their first or last lines, and a neighbour the next."""
+    """Return the pages with one of the numbers in their first or last lines, beside one with the next."""
     ordinals = source.catalog.ordinals[pages]
     found: list[int] = []
     for number in sorted(filter(str.isdecimal, numbers), key=int):
         is_near = (ordinals >= int(number)) & (ordinals <= int(number) + MAX_FRONT_PAGES)
         candidates = _list_with_any(source, [number], pages[is_near])
-        texts = _read_texts(source, candidates)
+        texts = read_texts(source, candidates)
         written = [row for row in candidates if _has_number_at_edge(texts[row], int(number))]
         for row in written[:MAX_FIRST]:
             at = int(np.flatnonzero(pages == row)[0])
             beside = {step: int(pages[at + step]) for step in (-1, 1) if 0 <= at + step < len(pages)}
-            others = _read_texts(source, list(beside.values()))
+            others = read_texts(source, list(beside.values()))
             if any(_has_number_at_edge(others[near], int(number) + step) for step, near in beside.items()):
                 found.append(row)
     return found
 
 
 def _has_number_at_edge(text: str, number: int) -> bool:
-    """Return whether the first or last lines of a page begin or end with its number.
+    r"""Return whether the first or last lines of a page begin or end with its number.
 
     >>> _has_number_at_edge("7 User Manual\nWarning", 7), _has_number_at_edge("a\nb\nc 7 d\ne\nf", 7)
     (True, False)
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    written = re.compile(rf"(?:page |seite |[-–|] ?)?{number}(?: ?[-–|])?(?:\s+\D.*)?|.*\D\s{number}", re.IGNORECASE)
+    written = re.compile(
+        rf"(?:page |seite |[-–|] ?)?{number}(?: ?[-–|])?(?:\s+\D.*)?|.*\D\s{number}", re.IGNORECASE
+    )
     return any(written.fullmatch(line) for line in (*lines[:2], *lines[-2:]))
 
 

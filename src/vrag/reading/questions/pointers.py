@@ -101,34 +101,27 @@ def _between(first: str, last: str) -> list[str]:
     return [str(number) for number in numbers] if len(numbers) <= MAX_RANGE else []
 
 
-_ORDINALS = {
-    word: number
-    for number, words in enumerate(
-        (
-            "first 1st opening front erste ersten erster première premiere primera prima primeira 一 1".split(),
-            "second 2nd zweite zweiten deuxième seconde segunda seconda 二 2".split(),
-            "third 3rd dritte dritten troisième tercera terza terceira 三 3".split(),
-            "fourth 4th vierte vierten quatrième cuarta quarta 四 4".split(),
-            "fifth 5th fünfte fünften cinquième quinta 五 5".split(),
-        ),
-        1,
-    )
-    for word in words
-}
-_LAST = (
-    "last final closing letzte letzten letzter dernière derniere última ultima последняя последней".split()
+_ORDINAL_WORDS = (
+    "first 1st opening erste ersten erster première primera prima primeira 一",
+    "second 2nd zweite zweiten deuxième segunda seconda 二",
+    "third 3rd dritte dritten troisième tercera terza terceira 三",
+    "fourth 4th vierte vierten quatrième cuarta quarta 四",
+    "fifth 5th fünfte fünften cinquième quinta 五",
 )
+_ORDINALS = {word: number for number, words in enumerate(_ORDINAL_WORDS, 1) for word in words.split()}
+_LAST = "last final closing letzte letzten letzter dernière última ultima последняя последней".split()
 _BEFORE_LAST = (
     r"second[- ]to[- ]last|second[- ]last|next[- ]to[- ]last|last but one|penultimate|penúltima|penultima|"
     r"vorletzten?|avant-dernière"
 )
 _PAGE = r"(?:page|slide|seite|folie|pagina|página|diapositive|diapositiva|страниц[аеуы])"
-_OTHER_PART = r"(?!\s+(?:of|in|von|des|de|du)\s+(?:(?:the|each|every|an?|der|la|le|el)\s+)?(?:{})\b)".format(
-    "chapter|appendix|section|part|unit|annex|table|exhibit|kapitel|anhang|chapitre|capítulo|letter|email"
+_OTHER_PART = (
+    r"(?!\s+(?:of|in|von|des|de|du)\s+(?:(?:the|each|every|an?|der|la|le|el)\s+)?(?:chapter|appendix|section|part"
+    r"|unit|annex|table|exhibit|letter|email|kapitel|anhang|chapitre|capítulo)\b)"
 )
+"""What makes a page one of another part: "the last page of chapter 2"."""
 _POSITION = re.compile(
-    rf"\b(?P<ordinal>{'|'.join(word for word in _ORDINALS if word.isalnum() and word.isascii() and len(word) > 2)}"
-    rf"|{'|'.join(word for word in _ORDINALS if not word.isascii() and len(word) > 1)})"
+    rf"\b(?P<ordinal>{'|'.join(word for word in _ORDINALS if len(word) > 1)})"
     rf"\s+(?:cover\s+)?{_PAGE}\b{_OTHER_PART}"
     rf"|\b(?P<before_last>{_BEFORE_LAST})\s+{_PAGE}\b{_OTHER_PART}"
     rf"|\b(?P<last>(?:{'|'.join(_LAST)})\s+{_PAGE}\b{_OTHER_PART}|back\s+cover|rückseite|contraportada"
@@ -224,13 +217,13 @@ PART_WORDS = {
         "figure figures fig figs abbildung abbildungen abb figura figuras 图 圖 図 그림 рисунок рис".split()
     ),
     "table": tuple(
-        "table tables tab tabelle tabellen tableau tableaux tabla tablas cuadro tabella tabela 表 표 таблица".split()
+        "table tables tab tabelle tabellen tableau tableaux tabla tablas cuadro tabella 表 표 таблица".split()
     ),
     "chart": tuple("chart charts graph graphs diagram diagrams diagramm grafik gráfico".split()),
     "section": tuple("section sections sec abschnitt sección seccion sezione раздел §".split()),
     "chapter": tuple("chapter chapters kapitel chapitre capítulo capitulo capitolo глава".split()),
     "appendix": tuple(
-        "appendix appendices anhang anlage annex annexe anexo apéndice appendice 附录 附錄 부록 приложение".split()
+        "appendix appendices anhang annex annexe anexo apéndice appendice 附录 附錄 부록 приложение".split()
     ),
     "exhibit": tuple("exhibit exhibits".split()),
     "unit": tuple("unit units lesson module".split()),
@@ -253,14 +246,15 @@ _EASTERN = re.compile(
     re.IGNORECASE,
 )
 _TO_KIND = {word: kind for kind, words in PART_WORDS.items() for word in words}
+_WESTERN_WORDS = "|".join(sorted(_TO_KIND.keys() - set("图圖図表"), key=lambda word: (-len(word), word)))
 _WESTERN = re.compile(
-    rf"(?<!\w)(?P<word>{'|'.join(sorted((w for w in _TO_KIND if w not in '图圖図表'), key=len, reverse=True))})"
+    rf"(?<!\w)(?P<word>{_WESTERN_WORDS})"
     rf"\.?[\s-]*(?:(?:no|nr)\.?\s*|[#№]\s*)?(?P<numbers>(?:{_PART_NUMBER}|(?-i:[A-H])|(?-i:[IVX]{{1,4}}))(?!\w)"
     rf"(?:{_AND}{_PART_NUMBER}(?!\w))*)",
     re.IGNORECASE,
 )
 _CONTENTS_ASKED = re.compile(
-    r"\btable of contents\b|\binhaltsverzeichnis|\btable des matières\b|目录|目錄|目次|목차|\boglavlenie\b|оглавлени",
+    r"\btable of contents\b|\binhaltsverzeichnis|\btable des matières\b|目录|目錄|目次|목차|оглавлени",
     re.IGNORECASE,
 )
 
@@ -301,7 +295,7 @@ def _part_patterns(part: NamedPart) -> tuple[re.Pattern[str], re.Pattern[str] | 
     """Return the patterns of a part by its name, and of its heading by its number alone."""
     words = "|".join(map(re.escape, sorted(PART_WORDS[part.kind], key=len, reverse=True)))
     number = re.escape(part.number).replace(r"\-", "[-–]")
-    eastern = r"|第\s*{}\s*[章节節]".format(number) if part.kind in _HEADED else ""
+    eastern = rf"|第\s*{number}\s*[章节節]" if part.kind in _HEADED else ""
     named = rf"\s*(?:(?<!\w)(?:{words})\.?\s*{number}(?![\w]|[-–.]\d){eastern})"
     headed = rf"\s*{number}\.?\s+(?=[^\W\d_a-z])" if part.kind in _HEADED and "." in part.number else None
     return re.compile(named, re.IGNORECASE), re.compile(headed) if headed else None
