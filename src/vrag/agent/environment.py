@@ -24,6 +24,7 @@ from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, OutOfScopeError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg, look_alike
 from vrag.model_profiles import Profile
+from vrag.search.named_documents import find_candidates
 from vrag.search.searcher import ScopedSearcher, Searcher
 from vrag.types import Hit, Item, Query
 
@@ -88,6 +89,17 @@ class Environment:
         search_query = Query(query, self.options.documents, corpora=self.collections)
         hits = self.searcher.search([search_query], self.options.hits)[0]
         return [replace(hit, shown_name="") for hit in hits]  # recorded as the collection has them
+
+    def list_choices(self, question: str, hits: Sequence[Hit]) -> list[Item]:
+        """Return an item of each document that a question may be about; none where one is clearly meant.
+
+        `hits` were found for it, best first. Nothing depends on these documents: where they cannot be opened,
+        there are none.
+        """
+        try:
+            return [self.searcher.item(hit.item) for hit in find_candidates(question, hits, self.searcher)]
+        except VragError:
+            return []
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""

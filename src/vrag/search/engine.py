@@ -19,6 +19,7 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
+from vrag.reading.questions.query_analysis import without_form
 from vrag.search.named_documents import put_meant_first
 from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
@@ -193,6 +194,7 @@ class Engine(ForwardedItems):
         check_corpora(queries, [self.name])
         if not queries:
             return []
+        queries = leave_out_forms(queries)
         vectors = self._embed(queries)
         snapshot = self.snapshot()
         depth = depth_of(top_k, len(self.rankings))
@@ -328,6 +330,15 @@ class Engine(ForwardedItems):
             lexical.save(path)
             sweep(path.parent, _CACHE_PREFIX, path.name)
         return lexical
+
+
+def leave_out_forms(queries: Sequence[Query]) -> list[Query]:
+    """Return queries without sentences about the form of an answer, if any of their words are left."""
+    plain = [without_form(query.text) for query in queries]
+    return [
+        query if "".join(text.split()) == "".join(query.text.split()) else replace(query, text=text)
+        for query, text in zip(queries, plain, strict=True)
+    ]
 
 
 def address_parts(address: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.search.engine import Ranking, address_parts, depth_of, fused
+from vrag.search.engine import Ranking, address_parts, depth_of, fused, leave_out_forms
 from vrag.search.named_documents import put_meant_first
 from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
@@ -72,6 +72,7 @@ class MultiSearcher(ForwardedItems):
         """
         check_search(queries, top_k)
         check_corpora(queries, self.names)
+        queries = leave_out_forms(queries)
         embedders = (e.embedder for e in self._engines.values() if Ranking.VECTOR in e.rankings)
         embedder = next(filter(None, embedders), None)  # one for all: they are the same
         vectors = embedder.embed_queries([query.text for query in queries]) if embedder and queries else None

@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from cachetools import LRUCache
 
-from vrag.search.named_pages import MAX_LOOKED_AT, order_hits, put_named_pages_first, read_texts
+from vrag.errors import VragError
+from vrag.search.named_pages import MAX_LOOKED_AT, Pointers, order_hits, put_named_pages_first, read_texts
 from vrag.text.terms import STOP_WORDS, stem, tokens
+from vrag.types import item_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vrag.search.named_pages import PageSource
+    from vrag.search.searcher import ItemStore
     from vrag.types import Hit, Query
 
 KINDS_OF_DOCUMENTS = frozenset(
@@ -45,8 +48,8 @@ COMMON_NAMES = (
     | {
         token.term
         for token in tokens(
-            "figure table chart annual quarterly release final version draft copy english "
-            "united states january february march april may june july august september october november december"
+            "figure table chart annual quarterly release final version draft copy english united states "
+            "january february march april may june july august september october november december"
         )
     }
 )
@@ -60,6 +63,17 @@ MAX_TITLED = 8
 TITLE_CHARS = 300
 """Characters at the beginning of a first page that are its title."""
 
+MAX_CANDIDATES = 5
+"""Documents of which people are asked which one they mean."""
+VAGUE_SCORE, VAGUE_SHARE = 0.65, 0.95
+"""Where a question speaks of a document without its name: the part of the best score that the best hit of
+another document has at least, and the share of the hits, weighed by rank, that the best one has at most."""
+OTHER_SCORE, OTHER_SHARE = 0.85, 0.6
+"""The same for other questions."""
+MIN_WORD_SCORE = 1.0
+"""Best score of a ranking by words; those of fused rankings are lower, and do not tell how well a page fits.
+"""
+
 _TITLES: LRUCache[tuple[str, str, int], frozenset[str]] = LRUCache(MAX_NAMES)
 """Words of titles, by the address of a collection, the key of its catalog and the row of the page."""
 _NAME = re.compile(r"[^\W_]+(?:[-'’&.][^\W_]+)*")
@@ -69,6 +83,22 @@ _KIND_BEFORE = re.compile(
     re.IGNORECASE,
 )
 """A kind of document before a name: "the paper on STEPBACK prompting"."""
+
+_DOCUMENT = (
+    r"documents?|reports?|papers?|slides?|presentations?|deck|pdf|file|manual|guide|handbook|book|brochure"
+    r"|contract|agreement|article|company"
+)
+_VAGUE = re.compile(
+    rf"\b(?:(?:this|these|the)\s+(?:(?-i:[a-z]+)\s+)?(?:{_DOCUMENT})\b"
+    r"(?!\s+(?:of|by|on|about|from|for|titled|called)\b)"
+    r"|(?:dieses?|diese[mnr]|das|de[mnr]|die)\s+(?:dokument|bericht|handbuch|vertrag|präsentation|anleitung)"
+    r"|(?:ce|cette|le|la)\s+(?:document|rapport|présentation|manuel|contrat)\b"
+    r"|(?:este|esta|el|la)\s+(?:documento|informe|presentación|manual|contrato)\b)"
+    r"|[这這该該本][份篇个個]?(?:文件|文档|文檔|报告|報告|论文|論文|手册|手冊|合同|幻灯片|公司)|本文"
+    r"|この(?:文書|資料|報告書|論文)",
+    re.IGNORECASE,
+)
+"""Words for a document that do not say which."""
 
 
 class NamesAsked(NamedTuple):
@@ -220,11 +250,14 @@ def _read_title(source: PageSource, row: int) -> frozenset[str]:
     """Return the words of the title of a first page, and pairs of them as one word."""
     key = source.collection.address, source.catalog.key, row
     if (known := _TITLES.get(key)) is None:
-        text = read_texts(source, [row])[row][:TITLE_CHARS]
-        words = [match[0] for match in _NAME.finditer(text)]
-        known = frozenset(map(_join, (*words, *(first + second for first, second in pairwise(words)))))
-        _TITLES[key] = known
+        known = _TITLES[key] = _title_words(read_texts(source, [row])[row])
     return known
+
+
+def _title_words(text: str) -> frozenset[str]:
+    """Return the words of the title of a page, and pairs of them as one word."""
+    words = [match[0] for match in _NAME.finditer(text[:TITLE_CHARS])]
+    return frozenset(map(_join, (*words, *(first + second for first, second in pairwise(words)))))
 
 
 def _list_documents(source: PageSource, query: Query) -> Iterator[tuple[str, str]]:
@@ -248,3 +281,42 @@ def _name_terms(name: str) -> frozenset[str]:
     terms = {token.term for token in tokens(PurePath(name).stem.replace("_", " "))} - STOP_WORDS
     is_name = any(term.isalpha() and len(term) >= MIN_NAME_CHARS for term in terms - PAGE_WORDS)
     return frozenset(terms) if is_name else frozenset()
+
+
+def find_candidates(question: str, hits: Sequence[Hit], store: ItemStore) -> list[Hit]:
+    """Return the best hit of each document that a question may be about; none where one is clearly meant.
+
+    A question that speaks of "this report", or of a page, a figure or a section, is about one document. Other
+    questions are only taken as such where pages of several documents fit equally well.
+
+    Args:
+        question: The question.
+        hits: What was found for it, best first.
+        store: The items.
+    """
+    best: dict[str, Hit] = {}
+    for hit in hits:
+        best.setdefault(hit.document, hit)
+    if len(best) < 2 or _is_named(question, hits[0], store):
+        return []
+    is_vague = bool(_VAGUE.search(question) or Pointers.of(question))
+    if not is_vague and hits[0].score < MIN_WORD_SCORE:
+        return []
+    score, share = (VAGUE_SCORE, VAGUE_SHARE) if is_vague else (OTHER_SCORE, OTHER_SHARE)
+    weights = {hit.item: 1 / rank for rank, hit in enumerate(hits, 1)}
+    own = sum(weights[hit.item] for hit in hits if hit.document == hits[0].document)
+    near = [hit for hit in best.values() if hit.score >= score * hits[0].score]
+    return near[:MAX_CANDIDATES] if len(near) > 1 and own <= share * sum(weights.values()) else []
+
+
+def _is_named(question: str, hit: Hit, store: ItemStore) -> bool:
+    """Return whether a question names the document of a hit, by its file or its title."""
+    asked = read_names(question)
+    words = _name_terms(hit.document_name)
+    if (words and words <= asked.terms) or asked.names.keys() & _file_words(hit.document_name):
+        return True
+    try:
+        text = store.item(item_id(hit.document, 1)).text
+    except VragError:  # of a server that has other ids
+        return False
+    return bool(asked.names.keys() & _title_words(text))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -149,10 +149,9 @@ def order_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
     for hit in hits:
         once.setdefault(hit.item, hit)
     ordered = list(once.values())[:top_k]
-    scores = np.maximum.accumulate([hit.score for hit in reversed(ordered)])[::-1].tolist() if ordered else []
-    return [
-        replace(hit, rank=rank, score=s) for rank, (hit, s) in enumerate(zip(ordered, scores, strict=True), 1)
-    ]
+    scores = list(accumulate((hit.score for hit in reversed(ordered)), max))[::-1]
+    pairs = zip(ordered, scores, strict=True)
+    return [replace(hit, rank=rank, score=score) for rank, (hit, score) in enumerate(pairs, 1)]
 
 
 def _find_pages(query: Query, sources: Sequence[PageSource], pointers: Pointers, document: str) -> list[Hit]:
@@ -218,7 +217,10 @@ def _list_with_any(source: PageSource, phrases: Iterable[str], items: NDArray[np
 def read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
     """Return the texts of items, with their headings."""
     ids = [source.catalog.ids[row] for row in rows]
-    found = source.collection.item_table.find("id", ids, ["id", "heading", "text"]).to_pylist() if ids else []
+    if not ids:
+        return {}
+    columns = ["id", "heading", "text"]
+    found: list[dict[str, str]] = source.collection.item_table.find("id", ids, columns).to_pylist()
     by_id = {each["id"]: f"{each['heading']}\n{each['text']}" for each in found}
     return {row: by_id.get(id, "") for row, id in zip(rows, ids, strict=True)}
 

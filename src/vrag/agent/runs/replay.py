@@ -338,10 +338,15 @@ def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[Re
 
 
 def _comparable_fields(event: Event) -> dict[str, Any]:
-    """Return the part of an event that a replay must reproduce: all but run id, version, times, notices."""
+    """Return the part of an event that a replay must reproduce: all but run id, version, times, notices.
+
+    Earlier runs have no choices.
+    """
     kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
     if isinstance(event, UsageReported):
         del kept["seconds"]
     if isinstance(event, RunStarted):
         del kept["settings"]["limits"]["seconds"], kept["notices"], kept["schema_version"]
+    if isinstance(event, AnswerGiven):
+        del kept["choices"]
     return kept
