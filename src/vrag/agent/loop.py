@@ -222,6 +222,7 @@ class Run:
         await self._start()
         for event in self.log.drain():
             yield event
+        self.environment = self.environment.about(self.question)
         episode = await self._in_thread(lambda: self.method.begin(self.environment, self.question))
 
         async with aclosing(self._take_steps(episode)) as events:

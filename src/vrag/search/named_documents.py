@@ -171,6 +171,8 @@ def put_meant_first(
         search: Finds the best `top_k` items of the query in other documents.
     """
     document = find_named_document(query, sources, hits)
+    if document is None and (query.documents is None or query.preferred in query.documents):
+        document = query.preferred
     if document is not None and any(hit.document != document for hit in hits):
         own = search(replace(query, documents=frozenset({document})))
         hits = order_hits([*own[: (top_k + 1) // 2], *hits], top_k)  # a wrong guess hides nothing
@@ -299,7 +301,7 @@ def find_candidates(question: str, hits: Sequence[Hit], store: ItemStore) -> lis
         best.setdefault(hit.document, hit)
     if len(best) < 2 or _is_named(question, hits[0], store):
         return []
-    is_vague = bool(_VAGUE.search(question) or Pointers.of(question))
+    is_vague = is_about_one(question)
     if not is_vague and hits[0].score < MIN_WORD_SCORE:
         return []
     score, share = (VAGUE_SCORE, VAGUE_SHARE) if is_vague else (OTHER_SCORE, OTHER_SHARE)
@@ -307,6 +309,15 @@ def find_candidates(question: str, hits: Sequence[Hit], store: ItemStore) -> lis
     own = sum(weights[hit.item] for hit in hits if hit.document == hits[0].document)
     near = [hit for hit in best.values() if hit.score >= score * hits[0].score]
     return near[:MAX_CANDIDATES] if len(near) > 1 and own <= share * sum(weights.values()) else []
+
+
+def is_about_one(question: str) -> bool:
+    """Return whether a question speaks of one document: "this report", or a page, a figure, a section.
+
+    >>> is_about_one("What does this report say?"), is_about_one("When was the Fulmar built?")
+    (True, False)
+    """
+    return bool(_VAGUE.search(question) or Pointers.of(question))
 
 
 def _is_named(question: str, hit: Hit, store: ItemStore) -> bool:

@@ -63,7 +63,8 @@ _INSTRUCTION = re.compile(
     | (?:bitte\s+)?(?:antworten? | runden? | geben? | gib | schreiben? | formatieren? | die\ antwort)\b
     | (?:veuillez\s+)?(?:répon(?:ds|dez|dre) | arrondi(?:s|ssez) | la\ réponse)\b
     | (?:por\ favor,?\s+)?(?:responder? | responda | redonde[ae] | la\ respuesta)\b
-    | [请請](?:用|以|按|保留|只|简|簡|直接|四|[将將]) | 答案 | 回答 | [结結]果保留 | 保留 | [用以].{1,6}格式""",
+    | [请請](?:用|以|按|保留|只|简|簡|直接|四|[将將]) | 答案 | 回答
+    | [结結]果保留 | 保留 | [用以].{1,6}格式""",
     re.IGNORECASE | re.VERBOSE,
 )
 _CONDITION = re.compile(
@@ -80,13 +81,16 @@ _FORM = re.compile(
     | \b(?:answers? | respond | response | reply | it | be)\b[^.]*\b(?:concise | brief | short)(?:ly)?\b
     | \b(?:not\ |un)answerable\b | \bcannot\ be\ answered\b | \b(?:json | markdown | bullet\ points)\b
     | \bcomma[- ]separated\b | \bsignificant\ (?:digits|figures)\b | \b(?:with|without)\ units?\b
-    | \bin\ einem\ (?:wort|satz)\b | \b(?:nach)?kommastellen?\b | \bganze\ zahl\b | \bals\ liste\b | \bkurz\b
+    | \bin\ einem\ (?:wort|satz)\b
+    | \b(?:nach)?kommastellen?\b | \bganze\ zahl\b | \bals\ liste\b | \bkurz\b
     | \bdécimales?\b | \b(?:en|sous\ forme\ de)\ liste\b | \bbrièvement\b | \bdecimales\b | \ben\ una\ lista\b
-    | 格式 | 整[数數] | 小[数數] | 四[舍捨]五入 | [简簡]短 | [简簡][洁潔] | [中英]文回答 | 是或否""",
+    | 格式 | 整[数數] | 小[数數] | 四[舍捨]五入
+    | [简簡]短 | [简簡][洁潔] | [中英]文回答 | 是或否""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ABOUT_ANSWER = re.compile(
-    r"""\b(?:(?:answers? | response | reply | it)\b[^.]*\b(?:concise | brief | short)(?:ly)? | expla(?:in|nations?)
+    r"""\b(?:(?:answers? | response | reply | it)\b[^.]*\b(?:concise | brief | short)(?:ly)?
+    | expla(?:in|nations?)
     | (?:not\ |un)answerable | cannot\ be\ answered | (?:one|single|few)\ (?:words?|sentences?)
     | short\ sentences? | nicht\ beantwortbar | keine\ antwort | sans\ réponse | sin\ respuesta)\b
     | (?:[无無]法|不能)回答 | [没沒]有答案""",
@@ -172,8 +176,10 @@ def _is_instruction(sentence: str) -> bool:
     is_question = sentence.endswith(("?", "？"))
     if is_question:
         return False
-    is_told = _INSTRUCTION.match(sentence) and (_FORM.search(sentence) or _ABOUT_ANSWER.search(sentence))
-    return bool(is_told or (_CONDITION.match(sentence) and _ABOUT_ANSWER.search(sentence)))
+    is_instruction = _INSTRUCTION.match(sentence) and (
+        _FORM.search(sentence) or _ABOUT_ANSWER.search(sentence)
+    )
+    return bool(is_instruction or (_CONDITION.match(sentence) and _ABOUT_ANSWER.search(sentence)))
 
 
 def _is_stop(text: str, token: Token) -> bool:
