@@ -182,7 +182,10 @@ class InMemory:
     state: Snapshot
     rankings: frozenset[Ranking] = frozenset({Ranking.LEXICAL})
     embedder: None = None
-    collection: Any = field(default_factory=lambda: UntitledPages())
+
+    @property
+    def collection(self) -> UntitledPages:
+        return UntitledPages()
 
     def snapshot(self) -> Snapshot:
         return self.state

@@ -2,8 +2,8 @@
 
 A question names a document by the words of its file name ("the harbour log"), or by a name that stands in the
 file name or the title of one document alone ("Best Buy" for BESTBUY_2023_10K.pdf). Wrong guesses would hide
-the right pages behind others: a single name counts only where the document is among the hits anyway, or is
-called a document ("the Starbucks report"), and no other document is named by the question.
+the right pages behind others: a name of one word counts only where the document is among the hits anyway, or
+is called a document ("the Starbucks report"), and no other document is named by the question.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ MAX_CANDIDATES = 5
 VAGUE_SCORE, VAGUE_SHARE = 0.65, 0.95
 """Where a question speaks of a document without its name: the part of the best score that the best hit of
 another document has at least, and the share of the hits, weighed by rank, that the best one has at most."""
-OTHER_SCORE, OTHER_SHARE = 0.85, 0.6
+OTHER_SCORE, OTHER_SHARE = 0.95, 0.65
 """The same for other questions."""
 MIN_WORD_SCORE = 1.0
 """Best score of a ranking by words; those of fused rankings are lower, and do not tell how well a page fits.
@@ -150,7 +150,7 @@ def _find_by_single_names(
     if len(set(only.values())) != 1:
         return None
     document = next(iter(only.values()))
-    is_called = not asked.documents.isdisjoint(only)
+    is_called = not asked.documents.isdisjoint(only) or any(" " in asked.names[name] for name in only)
     return document if is_called or any(hit.document == document for hit in hits[:MAX_LOOKED_AT]) else None
 
 
@@ -289,7 +289,7 @@ def find_candidates(question: str, hits: Sequence[Hit], store: ItemStore) -> lis
     """Return the best hit of each document that a question may be about; none where one is clearly meant.
 
     A question that speaks of "this report", or of a page, a figure or a section, is about one document. Other
-    questions are only taken as such where pages of several documents fit equally well.
+    questions are only taken as such where they name nothing, and pages of several documents fit equally well.
 
     Args:
         question: The question.
@@ -302,7 +302,7 @@ def find_candidates(question: str, hits: Sequence[Hit], store: ItemStore) -> lis
     if len(best) < 2 or _is_named(question, hits[0], store):
         return []
     is_vague = is_about_one(question)
-    if not is_vague and hits[0].score < MIN_WORD_SCORE:
+    if not is_vague and (read_names(question).names or hits[0].score < MIN_WORD_SCORE):
         return []
     score, share = (VAGUE_SCORE, VAGUE_SHARE) if is_vague else (OTHER_SCORE, OTHER_SHARE)
     weights = {hit.item: 1 / rank for rank, hit in enumerate(hits, 1)}
