@@ -6,7 +6,7 @@ import hashlib
 import math
 import struct
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ class PreviousTurn:
     question: str
     answer: str | None
     """The answer; None when there was none."""
-    documents: tuple[str, ...] = ()
+    documents: tuple[str, ...] = field(default=(), compare=False)
     """Ids of the documents that it rests on, where they are known."""
 
 
