@@ -134,7 +134,7 @@ export class AnswerView {
     if (choices.length === 0) return null;
     const ask = this.remedies?.only;
     const buttons = choices.map(({ document, name }) => h("button", { type: "button", class: "chip accent choice", title: `Ask only ${name}`, "aria-label": `Ask only ${name}`, disabled: !ask, on: { click: () => ask?.(state, document) } }, h("span", { class: "clip", dir: "auto", text: name })));
-    return h("div", { class: "choices", role: "group", "aria-label": "Documents that this may be about" }, h("p", { class: "answer-note" }, icon("pages"), ask ? "This may be about several documents. Choose one to ask it alone:" : "This may be about several documents:"), h("div", { class: "choices-list" }, buttons));
+    return h("div", { class: "document-choices", role: "group", "aria-label": "Documents that this may be about" }, h("p", { class: "answer-note" }, icon("pages"), ask ? "This may be about several documents. Choose one to ask it alone:" : "This may be about several documents:"), h("div", { class: "document-choices-list" }, buttons));
   }
 
   /** The reason there is no answer. @param {State} state @param {import("./wording.js").Ending} ending */
