@@ -134,6 +134,11 @@ def test_pages_are_named_by_their_place(text: str, places: list[int]) -> None:
         ("the table of contents", {("contents", "")}),
         ("Which tables are there?", set()),
         ("a table a customer sat at", set()),
+        ("What does the balance sheet say?", {("balance sheet", "")}),
+        ("the gross margin of 2023", {("income statement", "")}),
+        ("What is the ROE?", {("balance sheet", ""), ("income statement", "")}),
+        ("free cash flow in 2023", {("cash flow statement", "")}),
+        ("the roe of a sturgeon, in debt to nobody", set()),
     ],
 )
 def test_numbered_parts_are_found_as_people_write_them(text: str, parts: set[tuple[str, str]]) -> None:
@@ -172,6 +177,13 @@ def test_captions_are_told_from_mentions(text: str, fit: CaptionFit | None) -> N
         (NamedPart("figure", "3"), "图3 船", CaptionFit.CAPTION),
         (NamedPart("contents", ""), "Preface\nTable of Contents\nBoats ... 3", CaptionFit.CAPTION),
         (NamedPart("contents", ""), "the contents of the box", None),
+        (NamedPart("balance sheet"), "Consolidated Balance Sheets\n$ in millions", CaptionFit.CAPTION),
+        (NamedPart("balance sheet"), "as the consolidated balance sheets say", None),
+        (
+            NamedPart("income statement"),
+            "CONSOLIDATED STATEMENTS OF OPERATIONS (unaudited)",
+            CaptionFit.CAPTION,
+        ),
     ],
 )
 def test_headings_are_found_by_name_and_number(part: NamedPart, text: str, fit: CaptionFit | None) -> None:

@@ -170,14 +170,14 @@ class NamedPart(NamedTuple):
     """A part of a document that is known by its name and number: Figure 3, section 2.3, Appendix B."""
 
     kind: str
-    """A key of `PART_WORDS`, or `contents`."""
-    number: str
-    """As it is written, in upper case; empty for the table of contents."""
+    """A key of `PART_WORDS`, or of `TITLED_PARTS`."""
+    number: str = ""
+    """As it is written, in upper case; empty for a part that is known by its title."""
 
     def search_phrases(self) -> list[str]:
         """Return what stands on a page that has it: one of these."""
         if not self.number:
-            return list(_CONTENTS)
+            return list(TITLED_PARTS[self.kind].phrases)
         dotted = [self.number] if self.kind in _HEADED and not self.number.isalnum() else []
         return [f"{word} {self.number}" for word in PART_WORDS[self.kind]] + dotted
 
@@ -186,7 +186,7 @@ class NamedPart(NamedTuple):
         lines = text.splitlines()
         is_listing = sum(_is_entry(line) for line in lines) >= MIN_ENTRIES
         if not self.number:
-            return CaptionFit.CAPTION if any(map(_CONTENTS_LINE.fullmatch, lines)) else None
+            return CaptionFit.CAPTION if any(map(TITLED_PARTS[self.kind].title.fullmatch, lines)) else None
         fits = [fit for line in lines if (fit := self._fit_line(line)) is not None]
         best = min(fits, default=None)
         return CaptionFit.MENTION if is_listing and best is not None else best
@@ -232,13 +232,6 @@ PART_WORDS = {
 """Words for numbered parts, by kind."""
 _HEADED = frozenset({"section", "chapter"})
 """Kinds whose headings may have the number alone: "2.3 Results"."""
-_CONTENTS = (
-    "contents inhaltsverzeichnis inhalt 目录 目錄 目次 차례 목차 sommaire índice indice contenido sommario "
-    "оглавление содержание"
-).split()
-_CONTENTS_LINE = re.compile(
-    rf"\s*(?:table of contents|table des matières|{'|'.join(_CONTENTS)})[\s:]*", re.IGNORECASE
-)
 _ENTRY = re.compile(r"(?:\.\s?){3,}\s*(?:\d+|[ivxlc]+)\s*$|…+\s*\d+\s*$")
 _PART_NUMBER = r"\d+(?:[-–.]\d+)*[a-z]?"
 _EASTERN = re.compile(
@@ -253,14 +246,79 @@ _WESTERN = re.compile(
     rf"(?:{_AND}{_PART_NUMBER}(?!\w))*)",
     re.IGNORECASE,
 )
-_CONTENTS_ASKED = re.compile(
-    r"\btable of contents\b|\binhaltsverzeichnis|\btable des matières\b|目录|目錄|目次|목차|оглавлени",
-    re.IGNORECASE,
+
+
+class TitledPart(NamedTuple):
+    """A part of a document that is known by its title."""
+
+    asked: re.Pattern[str]
+    """What a question says that asks for it."""
+    title: re.Pattern[str]
+    """The line of its title."""
+    phrases: tuple[str, ...]
+    """What stands on its page: one of these."""
+
+
+def _statement(names: str, asked: str, phrases: str) -> TitledPart:
+    """Return a financial statement, whose title has one of the names, and maybe whose it is."""
+    title = (
+        r"\s*(?:(?:group|company|condensed)\s+)?(?:(?:un)?audited\s+)?(?:consolidated\s+)?"
+        rf"(?:{names})s?[\s*:]*(?:\(.*\))?\s*"
+    )
+    kept = re.compile(rf"\b(?:{names})s?\b|{asked}", re.IGNORECASE)
+    return TitledPart(kept, re.compile(title, re.IGNORECASE), tuple(phrases.split("|")))
+
+
+_RETURN = (
+    r"\breturn on (?:[\w-]+ ){0,2}(?:assets?|equity|capital|investment)\b|(?-i:\bRO(?:A|E|CE|IC)\b)"
+    r"|\b(?:asset|inventory|receivables?) turnover\b|\bto (?:average )?total (?:assets|debt|equity)\b"
 )
+"""Ratios of an amount of the income statement to one of the balance sheet."""
+TITLED_PARTS = {
+    "contents": TitledPart(
+        re.compile(
+            r"\btable of contents\b|\binhaltsverzeichnis|\btable des matières\b|оглавлени|目录|目錄|目次"
+            r"|목차",
+            re.IGNORECASE,
+        ),
+        re.compile(
+            r"\s*(?:(?:table of )?contents|table des matières|sommaire|inhalt(?:sverzeichnis)?|índice|indice"
+            r"|contenido|sommario|оглавление|содержание|目录|目錄|目次|차례|목차)[\s:]*",
+            re.IGNORECASE,
+        ),
+        tuple(
+            "contents matières sommaire inhalt inhaltsverzeichnis índice contenido sommario оглавление "
+            "содержание 目录 目錄 目次 차례 목차".split()
+        ),
+    ),
+    "balance sheet": _statement(
+        r"balance sheet|statements? of financial position|bilanz|(?:合并)?资产负债表",
+        rf"{_RETURN}|\b(?:current|quick|cash|debt|gearing|leverage|capitali[sz]ation|solvency) ratio\b"
+        r"|\bdebt[- ]to[- ](?:equity|assets?|capital|ebitda)\b|\b(?:working|invested) capital\b"
+        r"|\bcapital employed\b|\beigenkapitalquote\b|流动比率|资产负债率",
+        "balance sheet|financial position|bilanz|资产负债表",
+    ),
+    "income statement": _statement(
+        r"income statement|statements? of (?:earnings|income|operations|profit (?:and|or) loss)"
+        r"|profit and loss (?:account|statement)|gewinn- und verlustrechnung|(?:合并)?利润表",
+        rf"{_RETURN}|\b(?:gross|operating|net|profit|ebitda) (?:profit )?margins?\b|\bgross profit\b"
+        r"|\binterest coverage\b|\beffective tax (?:rate|ratio)\b|\bearnings per (?:\w+ )?share\b"
+        r"|(?-i:\bEPS\b)|毛利率|净利率|每股收益",
+        "income statement|statement earnings|statement income|statement operations|profit loss"
+        "|gewinn verlustrechnung|利润表",
+    ),
+    "cash flow statement": _statement(
+        r"cash flow statement|statements? of cash flow|kapitalflussrechnung|(?:合并)?现金流量表",
+        r"\bfree cash flow\b|\bcapital expenditures?\b",
+        "cash flow statement|statement cash flow|kapitalflussrechnung|现金流量表",
+    ),
+}
+"""Parts that are known by their titles. A question for a common ratio asks for the statements that have its
+amounts (defined in Robinson, International Financial Statement Analysis, "Financial Analysis Techniques")."""
 
 
 def find_named_parts(text: str) -> list[NamedPart]:
-    """Return the numbered parts that a text names, and the table of contents.
+    """Return the parts that a text names by number or title.
 
     >>> find_named_parts("Compare Fig. 2-1 with Figures 5 and 6 in section 2.3.")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -280,9 +338,8 @@ def find_named_parts(text: str) -> list[NamedPart]:
             parts[NamedPart(_TO_KIND[match["word"]], match["number"].upper())] = None
         else:
             parts[NamedPart("chapter" if match["unit"] == "章" else "section", match["ordinal"])] = None
-    if _CONTENTS_ASKED.search(text):
-        parts[NamedPart("contents", "")] = None
-    return list(parts)
+    titled = [NamedPart(kind) for kind, part in TITLED_PARTS.items() if part.asked.search(text)]
+    return [*parts, *titled]
 
 
 def _is_entry(line: str) -> bool:
