@@ -37,6 +37,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
+from vrag.reading.table_answers.ranking import RankedAnswer
 
 import vrag
 from benchmarks.grounding import open_documents
@@ -64,7 +65,6 @@ from vrag.reading.reader import (
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import SpanType, type_of_span
 from vrag.reading.table_answers.operations import TableOperation
-from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:

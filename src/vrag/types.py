@@ -325,6 +325,8 @@ class Query:
     """Kinds of items to look for; None for all."""
     corpora: frozenset[str] | None = None
     """Names of the collections to look in, where several are searched; None for all."""
+    preferred: str | None = None
+    """Id of the document whose items come first unless the text names another; None for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from browsing import KAYAK, PASSENGERS, Answers, ask_by_key, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
+from test_accessibility_in_browser import check_axe
 
 if TYPE_CHECKING:
     import pytest
@@ -158,3 +159,24 @@ def test_a_past_run_is_replayed_step_by_step(desk: Desk, visit: Opener) -> None:
     page.keyboard.press("End")
     expect(page.locator("#answer-text")).to_be_visible()
     expect(page.locator("#graph [data-node]")).to_have_count(4)
+
+
+def test_one_of_several_documents_is_asked_alone_by_its_button(desk: Desk, visit: Opener) -> None:
+    question = "What does page 2 say about the ferries?"
+    opened = visit(desk.address)
+    opened.ask(question)
+    page = opened.page
+    choices = page.get_by_role("group", name="Documents that this may be about")
+    expect(choices).to_contain_text("This may be about several documents.")
+    expect(choices.get_by_role("button")).not_to_have_count(1)
+    (run,) = desk.answers.store.ids()
+    first, *_ = desk.answers.store.read(run).result.choices
+    check_axe(page, "several documents")
+    choices.get_by_role("button", name=f"Ask only {first.name}").click()
+    expect(page.get_by_role("heading", name=question)).to_have_count(2)
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+    newest = desk.answers.store.read(desk.answers.store.ids()[0])
+    assert newest.started.settings.environment.documents == frozenset({first.document})
+    assert newest.result.choices == ()
+    page.reload()
+    expect(choices).to_have_count(1)

@@ -166,3 +166,34 @@ def test_a_run_that_is_not_there_is_named_before_anything_is_indexed(home: Path,
     assert done.exit_code == 1
     assert isinstance(done.exception, RunError)
     assert {document.name for document in Collection.open(home / "collection").documents()} == known
+
+
+VAGUE = "How many passengers does this document say were carried in 2023?"
+
+
+def test_a_question_about_one_of_several_documents_is_answered_and_the_others_are_named(home: Path) -> None:
+    printed = said(vrag("ask", "docs", VAGUE))
+    assert "This may be about several documents:" in printed
+    report = asked("docs", VAGUE)
+    assert sorted(choice["name"] for choice in report["choices"]) == ["ferry.md", "train.md"]
+    first = report["choices"][0]
+    assert f"Ask one of them: vrag ask docs/{first['name']} '{VAGUE}'" in printed
+    assert report["evidence"], "nothing is held back"
+    alone = asked(f"docs/{first['name']}", VAGUE)
+    assert (alone["choices"], alone["notices"]) == ([], [])
+    assert vrag("runs", "replay", "last").exit_code == 0
+
+
+def test_a_clear_question_is_not_asked_back(home: Path) -> None:
+    assert asked("docs", "How many passengers did the Lantern Train carry?")["choices"] == []
+
+
+@pytest.mark.parametrize("name", ["ferry", "train"])
+def test_this_document_is_the_one_that_the_answer_before_rests_on(home: Path, name: str) -> None:
+    first = asked("docs", f"How many passengers did the {name} carry in 2023?")
+    assert {evidence["document"] for evidence in first["evidence"]} == {f"{name}.md"}
+    second = asked("--after", "last", VAGUE)
+    assert second["choices"] == []
+    assert second["evidence"][0]["document"] == f"{name}.md"
+    assert stored(home).started.history[-1].documents
+    assert vrag("runs", "replay", "last").exit_code == 0

@@ -269,3 +269,94 @@ def test_a_document_of_two_collections_is_that_of_the_first(tmp_path: Path) -> N
     pages = {(hit.document_name, hit.row >= NUMBER_STRIDE) for hit in hits if hit.ordinal == 2}
     assert pages == {*((f"file{number:03}.pdf", False) for number in range(3)), ("plain.pdf", True)}
     assert len({hit.item for hit in hits}) == len(hits)
+
+
+FIGURES = (
+    "Cover of the harbour book",
+    "",
+    "List of figures\n" + "\n".join(f"Figure {n}: Boats ........ {n + 3}" for n in range(1, 6)),
+    "boats boats as Figure 2 shows, and Figure 2 again",
+    "Figure 2 shows boats boats boats",
+    "Boats\nFigure 2: Boats by year",
+    "2.3 Results\nTable 2. Boats",
+    "the end",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("boats in Figure 2", 6),
+        ("boats in Abb. 2", 6),
+        ("图2 boats", 6),
+        ("boats in Table 2", 7),
+        ("boats in section 2.3", 7),
+        ("boats on the cover", 1),
+        ("boats on the last page", 8),
+        ("boats on the second-to-last page", 7),
+    ],
+)
+def test_the_page_that_a_question_points_to_is_first(engine: Engine, text: str, page: int) -> None:
+    add_pages(engine.collection, "figures.pdf", FIGURES)
+    query = Query(text, documents=frozenset({"d" * 64}))
+    (hits,) = engine.search([query], 10)
+    assert hits[0].ordinal == page
+
+
+def test_a_blank_page_is_passed_over_by_those_who_count(engine: Engine) -> None:
+    add_pages(engine.collection, "figures.pdf", FIGURES)
+    (hits,) = engine.search([Query("boats on the second page", documents=frozenset({"d" * 64}))], 10)
+    assert [hit.ordinal for hit in hits[:2]] == [2, 3]
+
+
+def test_the_pages_that_mention_a_part_come_first_where_none_has_its_caption(engine: Engine) -> None:
+    add_pages(engine.collection, "figures.pdf", ("boats", "boats boats boats", "as Figure 9 shows"))
+    (hits,) = engine.search([Query("boats in Figure 9", documents=frozenset({"d" * 64}))], 10)
+    assert hits[0].ordinal == 3
+
+
+def test_the_document_that_has_the_figure_is_meant_where_none_is_named(engine: Engine) -> None:
+    add_pages(engine.collection, "figures.pdf", FIGURES)
+    assert found(engine, "boats boats harbour in Figure 2")[0] == ("figures.pdf", 6)
+
+
+def test_named_pages_of_other_documents_come_between_the_hits(engine: Engine) -> None:
+    pages = found(engine, "harbour boats page 3", top_k=10)[:4]
+    assert {("book.pdf", 5), ("plain.pdf", 3)} <= set(pages)
+
+
+def test_a_number_that_is_only_written_on_the_pages_is_found(engine: Engine) -> None:
+    texts = [f"Words of page {letter}\n{number}" for number, letter in enumerate("abcdefg", -2)]
+    texts[4] = f"30 boats\n{texts[4]}"
+    add_pages(engine.collection, "front.pdf", texts)
+    query = Query("words on page 3", documents=frozenset({"d" * 64}))
+    (hits,) = engine.search([query], 10)
+    assert [hit.ordinal for hit in hits[:2]] == [6, 3]
+
+
+def test_a_lone_number_on_a_page_is_no_page_number(engine: Engine) -> None:
+    add_pages(engine.collection, "lone.pdf", ("words a", "words b", "words c", "words d\n3", "words e"))
+    (hits,) = engine.search([Query("words on page 3", documents=frozenset({"d" * 64}))], 10)
+    assert hits[0].ordinal == 3
+
+
+def test_of_many_named_pages_those_come_first_that_the_words_find(engine: Engine) -> None:
+    texts = ["boats" if number in {7, 8} else "tides" for number in range(1, 13)]
+    add_pages(engine.collection, "long.pdf", texts)
+    (hits,) = engine.search([Query("boats on pages 2 to 9", documents=frozenset({"d" * 64}))], 10)
+    assert {hit.ordinal for hit in hits[:2]} == {7, 8}
+
+
+def test_few_texts_are_read_in_a_long_document(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_pages(engine.collection, "long.pdf", [f"boats Figure 2 of page {number}" for number in range(400)])
+    read: list[int] = []
+    read_texts = named_pages.read_texts
+
+    def count(source: named_pages.PageSource, rows: Sequence[int]) -> dict[int, str]:
+        read.append(len(rows))
+        return read_texts(source, rows)
+
+    monkeypatch.setattr(named_pages, "read_texts", count)
+    query = Query("boats in Figure 2 on page 7", documents=frozenset({"d" * 64}))
+    assert engine.search([query], 10)[0]
+    assert 0 < sum(read) <= 2 * named_pages.MAX_READ_TEXTS

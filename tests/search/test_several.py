@@ -159,6 +159,22 @@ def column(values: list[str]) -> Column:
     return Column(distinct, np.array([distinct.index(value) for value in values], np.int32))
 
 
+class UntitledPages:
+    """As much of a collection as the search for titles needs: no page has a title."""
+
+    address = "memory"
+
+    @property
+    def item_table(self) -> UntitledPages:
+        return self
+
+    def find(self, *_: object) -> UntitledPages:
+        return self
+
+    def to_pylist(self) -> list[dict[str, str]]:
+        return []
+
+
 @dataclass(frozen=True)
 class InMemory:
     """As much of an `Engine` as several of them need."""
@@ -166,6 +182,10 @@ class InMemory:
     state: Snapshot
     rankings: frozenset[Ranking] = frozenset({Ranking.LEXICAL})
     embedder: None = None
+
+    @property
+    def collection(self) -> UntitledPages:
+        return UntitledPages()
 
     def snapshot(self) -> Snapshot:
         return self.state

@@ -153,6 +153,8 @@ test("the end of a run is known from its details, and from its entry in a list",
   assert.deepEqual([listed.answer.text, listed.answer.cited, listed.calls, listed.ts, stopReason(listed)], ["42", null, 3, 7, "answered"]);
   const known = endedState({ ...run, evidence: ["a"], looked_at: ["b"], citations: [], failure: null });
   assert.deepEqual([known.answer.evidence, known.answer.cited], [["a", "b"], 1]);
+  const choices = [{ document: "d", name: "a.pdf" }];
+  assert.deepEqual([known.answer.choices, endedState({ ...run, choices }).answer.choices], [[], choices]);
   assert.deepEqual(endedState({ ...run, answer: null, stop_reason: "model_error", failure: "away" }).failure, { message: "away", stop_reason: "model_error" });
   assert.deepEqual([endedState({ ...run, answer: null, stop_reason: null }).answer, stopReason(EMPTY)], [null, null]);
 });

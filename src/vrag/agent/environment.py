@@ -24,12 +24,15 @@ from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, OutOfScopeError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg, look_alike
 from vrag.model_profiles import Profile
+from vrag.reading import completed
+from vrag.search.named_documents import find_candidates, is_about_one
 from vrag.search.searcher import ScopedSearcher, Searcher
 from vrag.types import Hit, Item, Query
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from vrag.agent.question import Question
     from vrag.reading.text_reader import TextReader
 
 MIN_CROP_SIDE = 8
@@ -74,6 +77,8 @@ class Environment:
     """The reader of running text that answers are found with; None for that of the package."""
     user: str = ""
     """Name of the user who asks, for custom tools; empty where there are no users."""
+    preferred: str | None = None
+    """Id of the document that the question is about, as the conversation tells; None where it does not."""
 
     @property
     def collections(self) -> frozenset[str] | None:
@@ -85,9 +90,33 @@ class Environment:
 
         Raises `SearchError` or `CollectionError` if the search or the collection fails.
         """
-        search_query = Query(query, self.options.documents, corpora=self.collections)
+        search_query = Query(
+            query, self.options.documents, corpora=self.collections, preferred=self.preferred
+        )
         hits = self.searcher.search([search_query], self.options.hits)[0]
         return [replace(hit, shown_name="") for hit in hits]  # recorded as the collection has them
+
+    def about(self, question: Question) -> Environment:
+        """Return the environment for a question: its searches prefer the document that it goes on about."""
+        documents = question.history[-1].documents if question.history else ()
+        if len(documents) != 1:
+            return self
+        earlier = [turn.question for turn in question.history]
+        goes_on = is_about_one(question.text) or completed(question.text, earlier) != question.text
+        return replace(self, preferred=documents[0]) if goes_on else self
+
+    def list_choices(self, question: str, hits: Sequence[Hit]) -> list[Item]:
+        """Return an item of each document that a question may be about; none where one is clearly meant.
+
+        `hits` were found for it, best first. Nothing depends on these documents: where they cannot be opened,
+        there are none.
+        """
+        if self.preferred is not None:
+            return []
+        try:
+            return [self.searcher.item(hit.item) for hit in find_candidates(question, hits, self.searcher)]
+        except VragError:
+            return []
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""

@@ -24,9 +24,10 @@ from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised when an old reader could misunderstand a new file, or take it for damaged, or when a new one cannot
-read an old one. Version 3 added the drafts of answers."""
+read an old one. Version 3 added the drafts of answers, version 4 the documents that a question may be about.
+"""
 OLDEST_SCHEMA_VERSION = 2
 """The oldest version that is still read."""
 
@@ -401,6 +402,17 @@ class AnswerReading(BaseModel):
     """The estimated probability that it is right, 0 to 1."""
 
 
+class DocumentChoice(BaseModel):
+    """A document that the question may be about."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    document: str
+    """Id of the document."""
+    name: str
+    """Its name for people."""
+
+
 class AnswerDoubted(EventBase):
     """The evidence does not support an answer; the model is told, and may answer anew."""
 
@@ -431,6 +443,8 @@ class AnswerGiven(EventBase):
     """The reason evidence was left out: it no longer agrees with the collection, or was never shown."""
     absence: str = ""
     """Why a run without a model has found nothing, for people; empty where it has."""
+    choices: tuple[DocumentChoice, ...] = ()
+    """The documents that the question may be about, best first, where it does not say which."""
     stop_reason: StopReason
 
 

@@ -30,6 +30,7 @@ from vrag.agent.events import (
     AnswerDoubted,
     AnswerGiven,
     ContextShortened,
+    DocumentChoice,
     DraftMode,
     Event,
     ModelCalled,
@@ -38,6 +39,7 @@ from vrag.agent.events import (
     RunFailed,
     RunSettings,
     RunStarted,
+    SearchReturned,
     StopReason,
     ThoughtDelta,
     ThoughtGiven,
@@ -165,6 +167,8 @@ class Run:
     """True once the model was told that its answer is in doubt."""
     too_long: set[int] = field(default_factory=set[int])
     """Steps in which the context was too long."""
+    choices: tuple[DocumentChoice, ...] | None = None
+    """The documents that the question may be about; None before the first search."""
     page_faults: dict[str, None] = field(default_factory=dict[str, None])
     """Sentences about what of the pages could not be read, by a fault of the program."""
 
@@ -220,6 +224,7 @@ class Run:
         await self._start()
         for event in self.log.drain():
             yield event
+        self.environment = self.environment.about(self.question)
         episode = await self._in_thread(lambda: self.method.begin(self.environment, self.question))
 
         async with aclosing(self._take_steps(episode)) as events:
@@ -328,6 +333,7 @@ class Run:
             withdrawn=review.text if withdrawn else None,
             unsupported=(*review.faults, *self.page_faults),
             absence=absence,
+            choices=self.choices or (),
             stop_reason=StopReason.ABSTAINED if withdrawn else review.stop_reason,
         )
 
@@ -359,7 +365,7 @@ class Run:
         began = time.perf_counter()
         if not self.log.step:  # these events belong to step 1, also where no budget is left for the call
             self.log.step = 1
-            await self._in_thread(lambda: episode.prepare(self.log))
+            await self._in_thread(lambda: self._find_choices(episode.prepare(self.log)))
             self.log.step = 0
         may_continue = self.log.step + 1 < self.settings.limits.steps
         call = ModelCall(episode.context(last=not may_continue), may_continue)
@@ -384,7 +390,9 @@ class Run:
             episode.announce(turn, self.log)
             for event in self.log.drain():
                 yield event
-            self.outcome = await self._in_thread(lambda: episode.step(turn, self.log, more=call.may_continue))
+            self.outcome = await self._in_thread(
+                lambda: self._find_choices(episode.step(turn, self.log, more=call.may_continue))
+            )
         finally:  # the call has a cost even if its action fails
             self._add_usage(call, reply, time.perf_counter() - began, model_seconds)
         for event in self.log.drain():
@@ -395,6 +403,14 @@ class Run:
             self.stop = StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
         elif self.stop is None and not call.may_continue:
             self.stop = StopReason.OUT_OF_STEPS
+
+    def _find_choices(self, outcome: T) -> T:
+        """Find the documents that the question may be about, after the first search; returns its outcome."""
+        searches = (event for event in self.log.waiting if isinstance(event, SearchReturned))
+        if self.choices is None and (first := next(searches, None)) is not None:
+            items = self.environment.list_choices(self.question.text, first.hits)
+            self.choices = tuple(DocumentChoice(document=item.document, name=item.title) for item in items)
+        return outcome
 
     async def _receive(self, episode: Episode, call: ModelCall) -> AsyncGenerator[Event, None]:
         """Receive the reply of a call, and yield its events; raises `ModelError` if there is none."""

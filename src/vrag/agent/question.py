@@ -6,7 +6,7 @@ import hashlib
 import math
 import struct
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ class PreviousTurn:
     question: str
     answer: str | None
     """The answer; None when there was none."""
+    documents: tuple[str, ...] = field(default=(), compare=False)
+    """Ids of the documents that it rests on, where they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
     kept: list[PreviousTurn] = []
     room = MAX_HISTORY
     for previous_turn in reversed(history):
-        turn = PreviousTurn(_cut(previous_turn.question), _cut(previous_turn.answer or "") or None)
+        answer = _cut(previous_turn.answer or "") or None
+        turn = PreviousTurn(_cut(previous_turn.question), answer, previous_turn.documents)
         room -= len(turn.question) + len(turn.answer or "")
         if room < 0 or len(kept) == MAX_EXCHANGES:
             break

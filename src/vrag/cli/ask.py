@@ -17,7 +17,17 @@ from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.cli.session import open_for_asking, read_run
-from vrag.cli.terminal.console import add_location, echo, echo_stop, plain, print_json, print_result, warn
+from vrag.cli.terminal.console import (
+    add_location,
+    echo,
+    echo_stop,
+    plain,
+    print_json,
+    print_result,
+    quote_argument,
+    relative_path,
+    warn,
+)
 from vrag.cli.terminal.files import exists
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
@@ -127,6 +137,8 @@ def answer_question(
 
     def render() -> None:
         print_end(run, RunState.FINISHED, session.settings)
+        if command := _ask_one_document(run, session):
+            echo((add_location(command, session.settings), "dim"))
         if session.settings.search_url:  # the run is not in a collection
             echo((add_location(f"Show it again: vrag runs show {run.id}", session.settings), "dim"))
 
@@ -163,6 +175,16 @@ def _open_image(path: Path) -> QuestionImage:
         raise typer.BadParameter(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except CorpusError as error:
         raise CorpusError(f"{plain(str(path))}: {error.message}", error.hint) from error
+
+
+def _ask_one_document(run: StoredRun, session: Session) -> str:
+    """Return the command that asks the likeliest of several documents; empty where there is no choice."""
+    likeliest = next((choice.document for choice in run.result.choices), None)
+    known = (document for place in session.collections.values() for document in place.documents())
+    path = next((relative_path(Path(each.path)) for each in known if each.id == likeliest), None)
+    if likeliest is None or path is None:
+        return ""
+    return f"Ask one of them: vrag ask {quote_argument(path)} {quote_argument(run.result.question)}"
 
 
 def _find_unchanged_documents(run: StoredRun, session: Session) -> frozenset[str] | None:
@@ -237,7 +259,8 @@ def run_as_json(stored: StoredRun) -> dict[str, Any]:
         "usage": {"steps": run.calls, **_usage(run.usage), "seconds": round(run.seconds, 4)},
         "absence": run.absence,
         "failure": run.failure,
-        "notices": list(stored.started.notices),
+        "notices": list(run.notices),
+        "choices": [choice.model_dump() for choice in run.choices],
         "run": stored.id,
     }
 

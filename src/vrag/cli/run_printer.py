@@ -200,7 +200,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
         echo(("Also looked at:", "dim"))
     for number, evidence in enumerate(run.looked_at, run.cited + 1):
         echo(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {place_name(evidence)}")
-    for notice in started.notices:
+    for notice in run.notices:
         echo(("Note: ", "yellow"), plain(notice))
     for unsupported in run.unsupported:
         echo(("Not used: ", "yellow"), plain(unsupported))

@@ -17,7 +17,7 @@ that of the formula, rounded to float32.
 from __future__ import annotations
 
 from array import array
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -192,6 +192,13 @@ class Lexical:
             ((self.ids[row], float(scores[row])) for row in found), key=lambda hit: (-hit[1], hit[0])
         )
         return best[: max(top_k, 0)]
+
+    def rows_with(self, phrase: str) -> NDArray[np.int32]:
+        """Return the rows of items that have all words of a phrase, and each beside the next, (rows,)."""
+        matches = self._matches(phrase)
+        lists = [self._items.rows[span] for span in matches.items]
+        lists += [self._phrases.rows[span] for span in matches.phrases]
+        return reduce(partial(np.intersect1d, assume_unique=True), lists) if lists else np.empty(0, np.int32)
 
     def save(self, directory: Path) -> None:
         """Write a cache directory as a whole, unless there is a valid one."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vrag.reading.page_text import PageText
 from vrag.reading.questions.answer_types import AnswerKind
-from vrag.reading.questions.page_numbers import match_page
+from vrag.reading.questions.pointers import match_page
 from vrag.reading.questions.query_analysis import QuestionAnalysis
 from vrag.text.terms import one_edit_apart, tokens
 

@@ -19,7 +19,9 @@ from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
-from vrag.search.named_pages import PageSource, put_named_pages_first
+from vrag.reading.questions.query_analysis import without_form
+from vrag.search.named_documents import put_meant_first
+from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 from vrag.types import DocumentStatus
 
@@ -192,14 +194,21 @@ class Engine(ForwardedItems):
         check_corpora(queries, [self.name])
         if not queries:
             return []
+        queries = leave_out_forms(queries)
         vectors = self._embed(queries)
         snapshot = self.snapshot()
-        rankings = snapshot.rank(queries, depth_of(top_k, len(self.rankings)), vectors)
-        catalog = snapshot.catalog
-        found = [catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+        depth = depth_of(top_k, len(self.rankings))
+
+        def rank(asked: Sequence[Query], numbers: Sequence[int]) -> list[list[Hit]]:
+            """Rank queries that have the words of those with some numbers."""
+            rankings = snapshot.rank(asked, depth, vectors and [vectors[number] for number in numbers])
+            return [snapshot.catalog.hits(fused(lists)[:top_k]) for lists in rankings]
+
+        sources = [PageSource(snapshot.catalog, self.collection, lexical=snapshot.lexical)]
+        found = rank(queries, range(len(queries)))
         return [
-            put_named_pages_first(hits, query, top_k, [PageSource(catalog, self.collection)])
-            for query, hits in zip(queries, found, strict=True)
+            put_meant_first(hits, query, top_k, sources, lambda own, at=at: rank([own], [at])[0])
+            for at, (query, hits) in enumerate(zip(queries, found, strict=True))
         ]
 
     def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, ScoredIds]]:
@@ -321,6 +330,15 @@ class Engine(ForwardedItems):
             lexical.save(path)
             sweep(path.parent, _CACHE_PREFIX, path.name)
         return lexical
+
+
+def leave_out_forms(queries: Sequence[Query]) -> list[Query]:
+    """Return queries without sentences about the form of an answer, if any of their words are left."""
+    plain = [without_form(query.text) for query in queries]
+    return [
+        query if "".join(text.split()) == "".join(query.text.split()) else replace(query, text=text)
+        for query, text in zip(queries, plain, strict=True)
+    ]
 
 
 def address_parts(address: str) -> list[str]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.reading.questions.page_numbers import named_pages
-from vrag.search.engine import Ranking, address_parts, depth_of, fused
-from vrag.search.named_pages import PageSource, put_named_pages_first
+from vrag.search.engine import Ranking, address_parts, depth_of, fused, leave_out_forms
+from vrag.search.named_documents import put_meant_first
+from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
@@ -72,19 +72,43 @@ class MultiSearcher(ForwardedItems):
         """
         check_search(queries, top_k)
         check_corpora(queries, self.names)
+        queries = leave_out_forms(queries)
         embedders = (e.embedder for e in self._engines.values() if Ranking.VECTOR in e.rankings)
         embedder = next(filter(None, embedders), None)  # one for all: they are the same
         vectors = embedder.embed_queries([query.text for query in queries]) if embedder and queries else None
         rankings = frozenset[Ranking]().union(*(e.rankings for e in self._engines.values()))
         depth = depth_of(top_k, len(rankings))
-        numbers_of = {name: _queries_of(queries, name) for name in self._engines}
-        snapshots = {name: self._engines[name].snapshot() for name, numbers in numbers_of.items() if numbers}
+        searched = {name for name in self._engines if _queries_of(queries, name)}
+        snapshots = {name: self._engines[name].snapshot() for name in searched}
+
+        def rank(asked: Sequence[Query], numbers: Sequence[int]) -> list[list[Hit]]:
+            """Rank queries that have the words of those with some numbers."""
+            own = vectors and [vectors[number] for number in numbers]
+            found = self._rank(asked, depth, own, snapshots)
+            return [_merge(lists, depth, top_k) for lists in found]
+
+        found = rank(queries, range(len(queries)))
+        return [
+            put_meant_first(
+                hits, query, top_k, self._sources(query, snapshots), lambda own, at=at: rank([own], [at])[0]
+            )
+            for at, (query, hits) in enumerate(zip(queries, found, strict=True))
+        ]
+
+    def _rank(
+        self,
+        queries: Sequence[Query],
+        depth: int,
+        vectors: Sequence[NDArray[np.float32]] | None,
+        snapshots: Mapping[str, Snapshot],
+    ) -> list[dict[Ranking, list[Hit]]]:
+        """Return for each query the hits of all collections by ranking, not merged."""
         statistics = [self._statistics(query, snapshots) for query in queries]
         found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
         for place, name in enumerate(self._engines):
-            if name not in snapshots:
+            numbers = _queries_of(queries, name)
+            if not numbers:
                 continue
-            numbers = numbers_of[name]
             ranked = snapshots[name].rank(
                 [queries[n] for n in numbers],
                 depth,
@@ -96,23 +120,17 @@ class MultiSearcher(ForwardedItems):
                     hits = snapshots[name].catalog.hits(ids)
                     numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
                     found[n].setdefault(ranking, []).extend(numbered)
-        return [
-            self._with_named_pages(_merge(lists, depth, top_k), query, top_k, snapshots)
-            for lists, query in zip(found, queries, strict=True)
-        ]
+        return found
 
-    def _with_named_pages(
-        self, hits: list[Hit], query: Query, top_k: int, snapshots: Mapping[str, Snapshot]
-    ) -> list[Hit]:
-        """Put the pages first that a query names, of the collections that it searches."""
-        if not named_pages(query.text):
-            return hits
-        sources = [
-            PageSource(snapshots[name].catalog, engine.collection, place * NUMBER_STRIDE)
+    def _sources(self, query: Query, snapshots: Mapping[str, Snapshot]) -> list[PageSource]:
+        """Return the collections that a query searches."""
+        return [
+            PageSource(
+                snapshots[name].catalog, engine.collection, place * NUMBER_STRIDE, snapshots[name].lexical
+            )
             for place, (name, engine) in enumerate(self._engines.items())
             if _queries_of([query], name)
         ]
-        return put_named_pages_first(hits, query, top_k, sources)
 
     def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the documents of the collections as `DocumentLister.list_documents` describes."""

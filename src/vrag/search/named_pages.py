@@ -1,46 +1,54 @@
-"""Pages that a query names by their numbers come first among its hits: "fees on page 12", "page iv".
+"""Pages that a query points to come first among its hits: "page 12", "the cover", "Figure 3", "section 2.3".
 
-Words do not find them: a page does not say its position, and a number stands on many pages. Both meanings are
-looked up, the number that is printed on a page and its position in the file: in the document that the query
-names, in that of the best hit, or in the only one that there is. Where these have no such page, it is looked
-up in all documents: the pages of the only one that has it come first, those of several behind the hits.
+Words do not find them: a page does not say its position, and a number stands on many pages. Of a page number
+both meanings are looked up, the number that is printed on a page and its position in the file; of a figure, a
+table or a section the pages whose captions or headings have it, before those that mention it. They are looked
+up in the document that the query means (`named_documents.py`), or in those of the best hits. Where none of
+these has a page with the number, it is looked up in all documents: the pages of the only one that has it come
+first, those of several behind the hits.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+import re
+from dataclasses import dataclass, replace
 from heapq import nsmallest
-from pathlib import PurePath
+from itertools import accumulate, chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from vrag.index.tables.table import literal
 from vrag.item_facts import decode_facts
-from vrag.reading.questions.page_numbers import named_pages
-from vrag.text.terms import STOP_WORDS, tokens
+from vrag.reading.questions.pointers import (
+    CaptionFit,
+    NamedPart,
+    find_named_parts,
+    find_positions,
+    named_pages,
+)
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
+    from vrag.index.lexical import Lexical
     from vrag.types import Hit, Query
 
 MAX_FIRST = 4
-"""Pages that are put before others."""
-COMMON_NAMES = frozenset(token.term for token in tokens("page document print file scan"))
-"""Words that name no document: questions for a page have them."""
-MIN_NAME_CHARS = 3
-"""Letters of a word by which a file is named: "2.pdf" is not named by "page 2"."""
+"""Pages of a document that are put before others."""
+MAX_LOOKED_AT = 10
+"""Hits in whose documents pages are looked up where the query names none."""
 MAX_READ_PAGES = 200
 """Pages of a document of which all printed numbers are read; of longer ones those that are wanted."""
-MAX_NAMES = 20_000
-"""Names of files whose terms are remembered."""
+MAX_READ_TEXTS = 60
+"""Pages of a document whose texts are read to find a part or a printed number."""
+MAX_FRONT_PAGES = 40
+"""Pages before the one with the printed number 1."""
 
 
 class PageSource(NamedTuple):
@@ -51,6 +59,8 @@ class PageSource(NamedTuple):
     collection: Collection
     first_row: int = 0
     """Number of its first item, as `Hit.row` counts."""
+    lexical: Lexical | None = None
+    """The words of its items, in the rows of the catalog; None where they are not searched."""
 
     def list_pages(self, query: Query) -> NDArray[np.bool_]:
         """Return which items are pages that a query may find, (items,)."""
@@ -64,91 +74,186 @@ class _FoundPages(NamedTuple):
     rows: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Pointers:
+    """All that a question says about where to look."""
+
+    numbers: frozenset[str]
+    """Page numbers."""
+    positions: tuple[int, ...]
+    """Pages by their place, from 1; from the end below 0."""
+    parts: tuple[NamedPart, ...]
+    """Figures, tables, sections."""
+
+    @classmethod
+    def of(cls, text: str) -> Pointers:
+        """Find the pointers of a question."""
+        return cls(named_pages(text), tuple(find_positions(text)), tuple(find_named_parts(text)))
+
+    def __bool__(self) -> bool:
+        """Return whether there is any."""
+        return bool(self.numbers or self.positions or self.parts)
+
+
 def put_named_pages_first(
-    hits: list[Hit], query: Query, top_k: int, sources: Sequence[PageSource]
+    hits: list[Hit], query: Query, top_k: int, sources: Sequence[PageSource], document: str | None = None
 ) -> list[Hit]:
-    """Return `top_k` hits or fewer, with the pages first that a query names.
+    """Return `top_k` hits or fewer, with the pages first that a query points to.
 
     Args:
-        hits: What was found for the query, best first; they are returned where it names no page.
+        hits: What was found for the query, best first; they are returned where it points to nothing.
         query: The query.
         top_k: Number of hits at most.
         sources: The collections that it searches. A document that is in several is that of the first.
+        document: The document that the query means; None where that is not clear.
     """
-    numbers = named_pages(query.text)
-    if not numbers:
+    pointers = Pointers.of(query.text)
+    if not pointers:
         return hits
-    document = _find_document(hits, query, sources)
-    first = _find_pages(query, sources, numbers, document)[:MAX_FIRST] if document else []
+    likely = [document] if document else list(dict.fromkeys(hit.document for hit in hits[:MAX_LOOKED_AT]))
+    ranks = {hit.item: hit.rank for hit in hits}
+    found = [
+        _choose_first(pages, ranks)
+        for each in likely
+        if (pages := _find_pages(query, sources, pointers, each))
+    ]
+    is_first = bool(found) and (bool(pointers.parts) or found[0][0].document == likely[0])
+    first = found.pop(0) if is_first else []
     last: list[Hit] = []
-    if not first:
-        pages = _find_labelled(query, sources, numbers) or _find_counted(query, sources, numbers)
+    if not first and pointers.numbers:
+        pages = _find_labelled(query, sources, pointers.numbers) or _find_counted(query, sources, pointers)
         if _are_of_one_document(pages):
             first = _list_hits(pages[0].source, pages[0].rows[:MAX_FIRST])
         else:
             last = _list_best(pages, hits, top_k)
-    best, least = (hits[0].score, hits[-1].score) if hits else (0.0, 0.0)
-    ordered = [replace(hit, score=best) for hit in first]
-    seen = {hit.item for hit in ordered}
-    for hit in (*hits, *(replace(hit, score=least) for hit in last)):
-        if hit.item not in seen:
-            seen.add(hit.item)
-            ordered.append(hit)
-    return [replace(hit, rank=rank) for rank, hit in enumerate(ordered[:top_k], 1)]
+    others = alternate(hits, [pages[0] for pages in found])
+    return order_hits([*first, *others, *last], top_k)
 
 
-def _find_document(hits: Sequence[Hit], query: Query, sources: Sequence[PageSource]) -> str | None:
-    """Return the document of which a query names pages: that it names, that of the best hit, the only one."""
-    names = {document: name for source in sources for document, name in _list_documents(source, query)}
-    terms = {token.term for token in tokens(query.text)}
-    named = [
-        (len(words), document) for document, name in names.items() if (words := _name_terms(name)) <= terms
-    ]
-    most = max((count for count, _ in named), default=0)
-    best = [document for count, document in named if count == most] if most else []
-    if len(best) == 1:
-        return best[0]
-    if hits:
-        return hits[0].document
-    return next(iter(names)) if len(names) == 1 else None
+def _choose_first(pages: list[Hit], ranks: Mapping[str, int]) -> list[Hit]:
+    """Return the pages that come first: of many, those that the words find as well, by their ranks."""
+    if len(pages) > MAX_FIRST:
+        pages = sorted(pages, key=lambda hit: ranks.get(hit.item, len(ranks) + 1))
+    return pages[:MAX_FIRST]
 
 
-def _list_documents(source: PageSource, query: Query) -> Iterator[tuple[str, str]]:
-    """Yield the documents that a query may find, with the names of their files."""
-    catalog = source.catalog
-    rows = np.flatnonzero(catalog.mask(query))
-    _, first = np.unique(catalog.documents.codes[rows], return_index=True)
-    for row in rows[first].tolist():
-        yield catalog.documents[row], catalog.document_names[row]
+def alternate(hits: Sequence[Hit], others: Sequence[Hit]) -> list[Hit]:
+    """Return hits with one of the others after each."""
+    pairs = zip_longest(hits, others)
+    return [hit for hit in chain.from_iterable(pairs) if hit is not None]
 
 
-@lru_cache(MAX_NAMES)
-def _name_terms(name: str) -> frozenset[str]:
-    """Return the terms of the name of a file without its ending; none if no word tells it from a number.
+def order_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
+    """Return the first hits, each item once, with ranks, and with at least the scores of those after them."""
+    once: dict[str, Hit] = {}
+    for hit in hits:
+        once.setdefault(hit.item, hit)
+    ordered = list(once.values())[:top_k]
+    scores = list(accumulate((hit.score for hit in reversed(ordered)), max))[::-1]
+    pairs = zip(ordered, scores, strict=True)
+    return [replace(hit, rank=rank, score=score) for rank, (hit, score) in enumerate(pairs, 1)]
 
-    >>> sorted(_name_terms("Harbour_fees-2026.pdf")), sorted(_name_terms("2.pdf"))
-    (['2026', 'fee', 'harbour'], [])
-    >>> sorted(_name_terms("Page 2.pdf"))
-    []
+
+def _find_pages(query: Query, sources: Sequence[PageSource], pointers: Pointers, document: str) -> list[Hit]:
+    """Return the pages of a document that a query points to, best first.
+
+    Pages that are named by a number come before those at a place, and before those with a part; of them those
+    that have the number printed on them.
     """
-    terms = {token.term for token in tokens(PurePath(name).stem.replace("_", " "))} - STOP_WORDS
-    is_name = any(term.isalpha() and len(term) >= MIN_NAME_CHARS for term in terms - COMMON_NAMES)
-    return frozenset(terms) if is_name else frozenset()
-
-
-def _find_pages(
-    query: Query, sources: Sequence[PageSource], numbers: frozenset[str], document: str
-) -> list[Hit]:
-    """Return the pages of a document with one of the numbers: those that have it printed on them first."""
     for source in sources:
         catalog = source.catalog
-        rows = np.flatnonzero(source.list_pages(query) & catalog.documents.among({document}))
-        if len(rows):
-            rows = rows[np.argsort(catalog.ordinals[rows], kind="stable")]
-            printed = _find_printed(source, numbers, rows, document)
-            counted = rows[np.isin(catalog.ordinals[rows], _to_positions(numbers))]
-            return _list_hits(source, list(dict.fromkeys((*printed, *counted.tolist()))))
+        items = np.flatnonzero(catalog.mask(query) & catalog.documents.among({document}))
+        if len(items):
+            items = items[np.argsort(catalog.ordinals[items], kind="stable")]
+            pages = items[catalog.kinds.among({ItemKind.PAGE.value})[items]]
+            numbered = _find_numbered(source, pointers.numbers, pages, document) if pointers.numbers else []
+            placed = _find_placed(source, pointers.positions, pages)
+            with_parts = [row for part in pointers.parts for row in _find_part(source, part, items)]
+            found = [*numbered, *placed, *with_parts]
+            both = [row for row in numbered + placed if row in with_parts]
+            return _list_hits(source, list(dict.fromkeys([*both, *found])))
     return []
+
+
+def _find_numbered(
+    source: PageSource, numbers: frozenset[str], pages: NDArray[np.int64], document: str
+) -> list[int]:
+    """Return the pages with one of the numbers: those that have it printed on them first."""
+    printed = _find_printed(source, numbers, pages, document) or _find_written(source, numbers, pages)
+    counted = pages[np.isin(source.catalog.ordinals[pages], _to_positions(numbers))]
+    return list(dict.fromkeys((*printed, *counted.tolist())))
+
+
+def _find_placed(source: PageSource, positions: Sequence[int], pages: NDArray[np.int64]) -> list[int]:
+    """Return the pages at some places; where one has no words, the next that has some as well."""
+    found: list[int] = []
+    for position in positions:
+        at = position - 1 if position > 0 else len(pages) + position
+        if 0 <= at < len(pages):
+            found.append(int(pages[at]))
+            after = pages[at + 1 : at + 2].tolist()
+            if after and position > 1 and not read_texts(source, [found[-1]])[found[-1]].strip():
+                found += after
+    return found
+
+
+def _find_part(source: PageSource, part: NamedPart, items: NDArray[np.int64]) -> list[int]:
+    """Return the items with the caption or heading of a part; where there is none, those that mention it."""
+    candidates = _list_with_any(source, part.search_phrases(), items)[:MAX_READ_TEXTS]
+    texts = read_texts(source, candidates)
+    fits = {row: fit for row in candidates if (fit := part.fit(texts[row])) is not None}
+    best = min(fits.values(), default=CaptionFit.CAPTION)
+    return [row for row, fit in fits.items() if fit is best]
+
+
+def _list_with_any(source: PageSource, phrases: Iterable[str], items: NDArray[np.int64]) -> list[int]:
+    """Return those of some items, in their order, whose text may have one of the phrases."""
+    if source.lexical is None:
+        return items[:MAX_READ_TEXTS].tolist()
+    lists = [source.lexical.rows_with(phrase) for phrase in phrases]
+    return items[np.isin(items, np.concatenate(lists))].tolist() if lists else []
+
+
+def read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
+    """Return the texts of items, with their headings."""
+    ids = [source.catalog.ids[row] for row in rows]
+    if not ids:
+        return {}
+    columns = ["id", "heading", "text"]
+    found: list[dict[str, str]] = source.collection.item_table.find("id", ids, columns).to_pylist()
+    by_id = {each["id"]: f"{each['heading']}\n{each['text']}" for each in found}
+    return {row: by_id.get(id, "") for row, id in zip(rows, ids, strict=True)}
+
+
+def _find_written(source: PageSource, numbers: frozenset[str], pages: NDArray[np.int64]) -> list[int]:
+    """Return the pages with one of the numbers in their first or last lines, beside one with the next."""
+    ordinals = source.catalog.ordinals[pages]
+    found: list[int] = []
+    for number in sorted(filter(str.isdecimal, numbers), key=int):
+        is_near = (ordinals >= int(number)) & (ordinals <= int(number) + MAX_FRONT_PAGES)
+        candidates = _list_with_any(source, [number], pages[is_near])
+        texts = read_texts(source, candidates)
+        written = [row for row in candidates if _has_number_at_edge(texts[row], int(number))]
+        for row in written[:MAX_FIRST]:
+            at = int(np.flatnonzero(pages == row)[0])
+            beside = {step: int(pages[at + step]) for step in (-1, 1) if 0 <= at + step < len(pages)}
+            others = read_texts(source, list(beside.values()))
+            if any(_has_number_at_edge(others[near], int(number) + step) for step, near in beside.items()):
+                found.append(row)
+    return found
+
+
+def _has_number_at_edge(text: str, number: int) -> bool:
+    r"""Return whether the first or last lines of a page begin or end with its number.
+
+    >>> _has_number_at_edge("7 User Manual\nWarning", 7), _has_number_at_edge("a\nb\nc 7 d\ne\nf", 7)
+    (True, False)
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    written = re.compile(
+        rf"(?:page |seite |[-–|] ?)?{number}(?: ?[-–|])?(?:\s+\D.*)?|.*\D\s{number}", re.IGNORECASE
+    )
+    return any(written.fullmatch(line) for line in (*lines[:2], *lines[-2:]))
 
 
 def _find_printed(
@@ -187,9 +292,9 @@ def _match_labels(numbers: frozenset[str]) -> str:
     return " OR ".join(f"lower(facts) LIKE {pattern}" for pattern in patterns)
 
 
-def _find_counted(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[_FoundPages]:
+def _find_counted(query: Query, sources: Sequence[PageSource], pointers: Pointers) -> list[_FoundPages]:
     """Return the pages of all documents whose positions are named."""
-    positions = _to_positions(numbers)
+    positions = _to_positions(pointers.numbers)
     return _leave_out_doubles(
         [
             _FoundPages(

@@ -92,7 +92,7 @@ class OfflinePolicy(ABC):
 
     def _answer(self, question: str, reading: Reading | None) -> tuple[str, Answer]:
         """Return a thought and the answer of the reader, or an abstention: places are shown then."""
-        if not self._may_answer(question, reading):
+        if reading is None or not self._may_answer(question, reading):
             return "No answer is certain enough: places that may answer are shown.", Answer(ABSTENTION)
         thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
         return without_tags(thought), Answer(without_tags(reading.answer) or ABSTENTION)

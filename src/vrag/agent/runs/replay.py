@@ -340,13 +340,13 @@ def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[Re
 def _comparable_fields(event: Event) -> dict[str, Any]:
     """Return the part of an event that a replay must reproduce: all but run id, version, times, notices.
 
-    Why nothing was found is told about the collection as it was.
+    Why nothing was found is told about the collection as it was; earlier runs have no choices.
     """
     kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
     if isinstance(event, UsageReported):
         del kept["seconds"]
-    if isinstance(event, AnswerGiven):
-        del kept["absence"]
     if isinstance(event, RunStarted):
         del kept["settings"]["limits"]["seconds"], kept["notices"], kept["schema_version"]
+    if isinstance(event, AnswerGiven):
+        del kept["absence"], kept["choices"]
     return kept

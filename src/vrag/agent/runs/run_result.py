@@ -19,6 +19,7 @@ from vrag.agent.events import (
     AnswerReading,
     ContextShortened,
     CropRequested,
+    DocumentChoice,
     Event,
     GraphChanged,
     ImageShown,
@@ -164,6 +165,8 @@ class RunResult:
     """The answer that was withdrawn because its evidence does not support it."""
     unsupported: tuple[str, ...] = ()
     """The reason pieces of evidence were left out."""
+    choices: tuple[DocumentChoice, ...] = ()
+    """The documents that the question may be about, where it does not say which."""
     stop_reason: StopReason | None = None
     """The reason for the end; None while the run goes on, or when it was cut off."""
     absence: str = ""
@@ -218,8 +221,9 @@ class RunResult:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Sentences to know about the answer: of the model, and of files that were still being read."""
-        return () if self.start is None else self.start.notices
+        """Sentences to know about the answer: of the model, of files still being read, of the documents."""
+        of_setup = () if self.start is None else self.start.notices
+        return (*of_setup, *filter(None, [describe_choices(self.choices)]))
 
     @property
     def started(self) -> RunStarted:
@@ -385,6 +389,7 @@ class RunResult:
             "reading": event.reading,
             "unsupported": event.unsupported,
             "absence": event.absence,
+            "choices": event.choices,
             "end": event,
             "stop_reason": event.stop_reason,
         }
@@ -395,6 +400,14 @@ class RunResult:
         if before and before[-1].number == event.step:
             last = before.pop()
         return {"steps": (*before, replace(last, **changes))}
+
+
+def describe_choices(choices: Sequence[DocumentChoice]) -> str:
+    """Say that a question may be about several documents; empty where there is no choice."""
+    if not choices:
+        return ""
+    names = ", ".join(choice.name for choice in choices)
+    return f"This may be about several documents: {names}. Name one in the question, or choose documents."
 
 
 def _shorten(text: str) -> str:

@@ -111,8 +111,9 @@ class StoredRun:
     @property
     def conversation(self) -> tuple[PreviousTurn, ...]:
         """The history of a question that follows on this run: its own, and the run itself."""
-        started = self.started
-        return bounded((*started.history, PreviousTurn(started.question, self.result.answer)))
+        started, result = self.started, self.result
+        documents = tuple(dict.fromkeys(evidence.document_id for evidence in result.rests))
+        return bounded((*started.history, PreviousTurn(started.question, result.answer, documents)))
 
     def file(self, sha256: str, suffix: str = "jpg") -> Path:
         """Return the path of the file of this hash."""

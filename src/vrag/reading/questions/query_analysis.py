@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
-from vrag.reading.questions.page_numbers import PAGE_ABBREVIATIONS, find_page_mentions, named_pages
+from vrag.reading.questions.pointers import PAGE_ABBREVIATIONS, find_page_mentions, named_pages
 from vrag.text.terms import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
 
@@ -59,13 +59,41 @@ _COLORS = frozenset("black blue brown gray green grey orange pink purple red whi
 _NAMES_LIKE_STOP_WORDS = frozenset({"US", "IT", "WHO", "CAN", "MAY"})
 _INSTRUCTION = re.compile(
     r"""(?:please\s+)?(?:write | return | give | answer | format | round | directly | respond | reply
-    | list\ all | the\ answer | your\ answer)\b""",
+    | list\ all | (?:the|your)\ (?:answer|response|reply))\b
+    | (?:bitte\s+)?(?:antworten? | runden? | geben? | gib | schreiben? | formatieren? | die\ antwort)\b
+    | (?:veuillez\s+)?(?:répon(?:ds|dez|dre) | arrondi(?:s|ssez) | la\ réponse)\b
+    | (?:por\ favor,?\s+)?(?:responder? | responda | redonde[ae] | la\ respuesta)\b
+    | [请請](?:用|以|按|保留|只|简|簡|直接|四|[将將]) | 答案 | 回答
+    | [结結]果保留 | 保留 | [用以].{1,6}格式""",
     re.IGNORECASE | re.VERBOSE,
 )
+_CONDITION = re.compile(
+    r"""(?:please\s+)?(?:keep | express | output | provide | use | do\ not | don't | no | only
+    | if\ (?:there\ is\ no | no | the\ (?:answer|question) | you\ (?:cannot|can't|do)) | falls | wenn | si)\b
+    | 只需 | 如果 | 若""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Beginnings of sentences that may be about the answer, or about anything else."""
 _FORM = re.compile(
     r"""\b(?:format(?:ted)? | list\ format | int(?:eger)?\b | float | decimals? | round(?:ed)?
     | percent(?:age)?\ terms? | alphabetical | ascending | descending | directly\ answer | answer\ in
-    | answer\ with | in\ million | in\ billion | yes'?\ or\ '?no | for\ example)""",
+    | answer\ with | in\ million | in\ billion | yes'?\ or\ '?no | for\ example)
+    | \b(?:answers? | respond | response | reply | it | be)\b[^.]*\b(?:concise | brief | short)(?:ly)?\b
+    | \b(?:not\ |un)answerable\b | \bcannot\ be\ answered\b | \b(?:json | markdown | bullet\ points)\b
+    | \bcomma[- ]separated\b | \bsignificant\ (?:digits|figures)\b | \b(?:with|without)\ units?\b
+    | \bin\ einem\ (?:wort|satz)\b
+    | \b(?:nach)?kommastellen?\b | \bganze\ zahl\b | \bals\ liste\b | \bkurz\b
+    | \bdécimales?\b | \b(?:en|sous\ forme\ de)\ liste\b | \bbrièvement\b | \bdecimales\b | \ben\ una\ lista\b
+    | 格式 | 整[数數] | 小[数數] | 四[舍捨]五入
+    | [简簡]短 | [简簡][洁潔] | [中英]文回答 | 是或否""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ABOUT_ANSWER = re.compile(
+    r"""\b(?:(?:answers? | response | reply | it)\b[^.]*\b(?:concise | brief | short)(?:ly)?
+    | expla(?:in|nations?)
+    | (?:not\ |un)answerable | cannot\ be\ answered | (?:one|single|few)\ (?:words?|sentences?)
+    | short\ sentences? | nicht\ beantwortbar | keine\ antwort | sans\ réponse | sin\ respuesta)\b
+    | (?:[无無]法|不能)回答 | [没沒]有答案""",
     re.IGNORECASE | re.VERBOSE,
 )
 _EXAMPLE = re.compile(
@@ -74,6 +102,11 @@ _EXAMPLE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Examples of lists in instructions. Brackets stand in questions, too: `array[0]`, `[2019]`."""
+_EASTERN_FORM = re.compile(
+    r"[，,；;]\s*(?:[请請]|[结結]果|答案)*(?:保留[一二两兩三四\d]+位小[数數]|四[舍捨]五入[^。？！，]*"
+    r"|[用以](?:列表|整[数數]|JSON)[^。？！，]*)(?=[。？！]|$)"
+)
+"""A clause about the form at the end of a question in Chinese."""
 _SENTENCE_END = re.compile(
     r"""(?<=[a-z0-9)'"”][.?!])\s*(?=[A-Z]) | (?<=[.?!])\s+ | (?<=[?？。！])""", re.VERBOSE
 )
@@ -132,9 +165,21 @@ def search_query(question: str) -> str:
 
 def without_form(question: str) -> str:
     """Return the question without its instructions for the form of the answer; all of it if none is left."""
-    parts = [part.strip() for part in _SENTENCE_END.split(_EXAMPLE.sub(" ", question)) if part.strip()]
-    kept = [part for part in parts if not (_INSTRUCTION.match(part) and _FORM.search(part))]
+    plain = _EASTERN_FORM.sub("", _EXAMPLE.sub(" ", question))
+    parts = [part.strip() for part in _SENTENCE_END.split(plain) if part.strip()]
+    kept = [part for part in parts if not _is_instruction(part)]
     return " ".join(kept or parts) or question.strip()
+
+
+def _is_instruction(sentence: str) -> bool:
+    """Return whether a sentence says how to write the answer: it asks nothing itself."""
+    is_question = sentence.endswith(("?", "？"))
+    if is_question:
+        return False
+    is_instruction = _INSTRUCTION.match(sentence) and (
+        _FORM.search(sentence) or _ABOUT_ANSWER.search(sentence)
+    )
+    return bool(is_instruction or (_CONDITION.match(sentence) and _ABOUT_ANSWER.search(sentence)))
 
 
 def _is_stop(text: str, token: Token) -> bool:

@@ -20,7 +20,7 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.events import AnswerReading, StopReason
+from vrag.agent.events import AnswerReading, DocumentChoice, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
@@ -262,6 +262,9 @@ class RunDetail(RunSummary):
         default=(), description="SHA-256 of the pictures that came with the question."
     )
     notices: tuple[str, ...] = Field(default=(), description="What there is to know about the setup.")
+    choices: tuple[DocumentChoice, ...] = Field(
+        default=(), description="Documents that the question may be about, where it does not say which."
+    )
     failure: str | None = None
 
     @classmethod
@@ -281,6 +284,7 @@ class RunDetail(RunSummary):
             history=outline.started.history,
             attached=outline.started.attached,
             notices=outline.started.notices,
+            choices=outline.choices,
             failure=outline.failure,
         )
 

@@ -19,6 +19,7 @@ import { PLACES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOTHING, 
  * @property {(question: string, attached: readonly string[]) => void} edit Puts it into the box with its pictures, to be changed or asked again.
  * @property {(question: string, attached: readonly string[]) => void} choose The same, with the options open.
  * @property {(state: State, steps: number) => void} more Asks it again with so many steps.
+ * @property {(state: State, document: string) => void} only Asks it again of one document, by its id.
  * @property {number} steps How many a question may have.
  */
 
@@ -71,7 +72,7 @@ export class AnswerView {
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
-    replace(this.more, ending && [this.#reading(state), this.#claims(state), this.#reason(state, ending), this.#remarks(state), this.#actions(state, ending)]);
+    replace(this.more, ending && [this.#reading(state), this.#claims(state), this.#reason(state, ending), this.#choices(state), this.#remarks(state), this.#actions(state, ending)]);
     nameChips(this.element, this.#context.run, this.#places);
   }
 
@@ -124,6 +125,16 @@ export class AnswerView {
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Not used" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
+  }
+
+  /** The documents that the question may be about, each to be asked alone. @param {State} state */
+  #choices(state) {
+    /** @type {{document: string, name: string}[]} */
+    const choices = state.answer?.choices ?? [];
+    if (choices.length === 0) return null;
+    const ask = this.remedies?.only;
+    const buttons = choices.map(({ document, name }) => h("button", { type: "button", class: "chip accent choice", title: `Ask only ${name}`, "aria-label": `Ask only ${name}`, disabled: !ask, on: { click: () => ask?.(state, document) } }, h("span", { class: "clip", dir: "auto", text: name })));
+    return h("div", { class: "document-choices", role: "group", "aria-label": "Documents that this may be about" }, h("p", { class: "answer-note" }, icon("pages"), ask ? "This may be about several documents. Choose one to ask it alone:" : "This may be about several documents:"), h("div", { class: "document-choices-list" }, buttons));
   }
 
   /** The reason there is no answer. @param {State} state @param {import("./wording.js").Ending} ending */

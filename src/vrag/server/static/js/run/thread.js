@@ -156,7 +156,8 @@ export class Thread {
       steps: this.how.offer.limits.steps,
       edit: (question, attached) => this.#edit(run, question, attached),
       choose: async (question, attached) => { if (await this.#edit(run, question, attached)) this.how.box.choose(); },
-      more: (state, steps) => this.#askAgain(run, state, steps),
+      more: (state, steps) => this.#askAgain(run, state, { max_steps: steps }),
+      only: (state, document) => this.#askAgain(run, state, { documents: [document] }),
     };
   }
 
@@ -194,15 +195,15 @@ export class Thread {
     return true;
   }
 
-  /** Asks a question again as it was asked, with more steps. @param {Run} run @param {State} state @param {number} steps */
-  async #askAgain(run, state, steps) {
+  /** Asks a question again as it was asked, but for some changes. @param {Run} run @param {State} state @param {{max_steps?: number, documents?: string[]}} changes */
+  async #askAgain(run, state, changes) {
     const { offer, asked } = this.how;
-    const choices = { ...selectOptions(offer, followUpOptions(offer, run, storedOptions())), max_steps: steps };
+    const choices = selectOptions(offer, followUpOptions(offer, run, storedOptions()));
     const { environment } = state.started.settings;
     await attempt(async () => {
       const images = await picturesOf(run, state.started.attached ?? []);
       const body = request(run.question, choices, { session: run.session, images });
-      asked(await post("/runs", environment?.documents ? { ...body, documents: environment.documents } : body));
+      asked(await post("/runs", { ...body, ...(environment?.documents && { documents: environment.documents }), ...changes }));
     });
   }
 
