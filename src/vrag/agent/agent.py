@@ -22,6 +22,7 @@ from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunLog
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
+from vrag.search.searcher import ItemStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Agent:
     """The model that judges claims on the pictures of their evidence; None for rules alone."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while the model writes it, for those who follow a run; they take some time."""
+    drawn: ItemStore | None = None
+    """The items whose pictures the second reading draws; None for those of the environment."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -77,6 +80,7 @@ class Agent:
             repair=self.method.repair,
             own_ids=self.method.own_ids,
             verify=self.method.verify,
+            second_reading=self.method.second_reading,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )
@@ -111,6 +115,7 @@ class Agent:
             settings=self.settings,
             notices=self.notices,
             judge=self.judge,
+            drawn=self.drawn,
             question=Question.of(question),
             log=EventLog(run_id or uuid.uuid4().hex, save),
             cancel=cancel or asyncio.Event(),
