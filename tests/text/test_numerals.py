@@ -68,7 +68,7 @@ def test_every_reader_of_numbers_reads_the_same(
 ) -> None:
     figures = write(amount, *convention)
     written = f"-{figures}" if is_negative else figures
-    value = pytest.approx(float(-amount if is_negative else amount))
+    value = -amount if is_negative else amount
 
     assert is_number(written)
     assert parse_cell(written).number == value
@@ -148,17 +148,17 @@ def test_numbers_of_running_text(text: str, found: list[float]) -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("1.452,40-", -1452.4),
-        ("1,452.40 -", -1452.4),
-        ("(12,50)", -12.5),
-        ("−12,5 %", -12.5),
-        ("12,50 €", 12.5),
-        ("2019-", 2019),
-        ("5-", 5),
+        ("1.452,40-", "-1452.4"),
+        ("1,452.40 -", "-1452.4"),
+        ("(12,50)", "-12.5"),
+        ("−12,5 %", "-12.5"),
+        ("12,50 €", "12.5"),
+        ("2019-", "2019"),
+        ("5-", "5"),
     ],
 )
-def test_signs_of_amounts(text: str, number: float) -> None:
-    assert parse_cell(text).number == number
+def test_signs_of_amounts(text: str, number: str) -> None:
+    assert parse_cell(text).number == Decimal(number)
 
 
 @given(st.text("0123456789.,'\u202f ", max_size=20))

@@ -21,7 +21,7 @@ MAX_TABLE_CHARS = 6000
 
 def open_page(searcher: Searcher, item: Item) -> ReadPage:
     """Open an item of a collection for the reader; a damaged picture counts as none."""
-    return ReadPage(item, partial(_open_picture, searcher, item.id))
+    return ReadPage(item, partial(_open_picture, searcher, item.id), partial(_open_beside, searcher, item))
 
 
 def describe_tables(searcher: Searcher, item: Item) -> str:
@@ -34,6 +34,18 @@ def describe_tables(searcher: Searcher, item: Item) -> str:
             break
         written.append(text)
     return "\n\n".join(written)
+
+
+def _open_beside(searcher: Searcher, item: Item, step: int) -> ReadPage | None:
+    """Open another page of the same document, by its distance."""
+    document, _, _ = item.id.rpartition("-")
+    ordinal = item.ordinal + step
+    try:
+        other = searcher.item(f"{document}-{ordinal}")
+    except (SearchError, CollectionError):
+        return None
+    is_there = (other.document, other.ordinal) == (item.document, ordinal)
+    return open_page(searcher, other) if is_there else None
 
 
 def _open_picture(searcher: Searcher, id: str) -> Image | None:

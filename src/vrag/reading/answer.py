@@ -42,7 +42,9 @@ class Reading:
     item: str
     """Id of the item."""
     text: str
-    """The answer, as the document writes it."""
+    """The answer, as the document writes it, or in the form that is asked for."""
+    measure: str = ""
+    """Its scale or unit where the text lacks it: "(in thousands of euros)", "kg"."""
     context: str
     """Its sentence, or its row with the heads."""
     arithmetic: str = ""
@@ -55,6 +57,11 @@ class Reading:
     frame: Box | None = None
     """The row or sentence around it, in `Space.UNIT`; None for an item without word boxes."""
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """The text with its measure."""
+        return f"{self.text} {self.measure}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +95,8 @@ class ReadPage:
     """Without the marks of footnotes, which are no part of an answer."""
     picture: Callable[[], Image | None] = lambda: None
     """Opens the stored picture, whose lines show where tables are; None where there is none."""
+    beside: Callable[[int], ReadPage | None] = lambda _: None
+    """Opens the page so many pages behind this one in its document, before it if negative; None without one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "item", leave_out_marks(self.item))

@@ -180,7 +180,7 @@ _DIMENSIONS = (
     ),
     (r"how\ (?:hot|cold|warm)\b | \btemperature\b | 温度 | 多[热冷]", r"° | \bdegrees?\b | 度"),
     (
-        r"\barea\b | how\ large\ is\b | 面积",
+        r"\b(?<!which\ )(?<!what\ )(?<!each\ )area\b | how\ large\ is\b | 面积",
         r"\bsquare\b | \bacres?\b | \bhectares?\b | km² | m² | 平方 | 公顷",
     ),
     (

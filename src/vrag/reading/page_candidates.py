@@ -93,7 +93,8 @@ def list_candidates(
         pairs = [
             (reading, answer) for reading, answer in pairs if can_answer(question, reading, table.caption)
         ]
-        yield from _with_margins(number, pairs[:PER_TABLE], table)
+        found = _with_margins(number, pairs[:PER_TABLE], table)
+        yield from (candidate for candidate in found if _is_on_page(candidate.source))
     if options.values:
         values = match_values(page.values, scored.weights, MAX_VALUES)
         labelled = [(_read_value(page.item.id, match.value), match) for match in values]
@@ -256,7 +257,8 @@ def _find_table(
     if isinstance(candidate.source, ScoredSpan):
         start, end = places[candidate.source]
         for table in tables:
-            if any(cell.span and cell.span[0] < end and start < cell.span[1] for cell in table.cells):
+            own = (cell.span for cell in table.cells if cell.span and not cell.item)
+            if any(first < end and start < last for first, last in own):
                 return table
     for mark in candidate.reading.marks:
         x, y = mark.box.center
@@ -264,6 +266,17 @@ def _find_table(
             if table.box is not None and table.box.covers(x, y):
                 return table
     return None
+
+
+def _is_on_page(source: RankedAnswer | MatchedValue | ScoredSpan) -> bool:
+    """Return whether the first cell of an answer stands on the page whose table it is from.
+
+    A table that goes on on other pages is read on each of them, and compared with itself as a whole.
+    """
+    if not isinstance(source, RankedAnswer):
+        return True
+    cells = (*source.candidate.cells, *source.candidate.operands)
+    return not cells or not cells[0].item
 
 
 def _read_table(item: str, table: DocumentTable, ranked: RankedAnswer) -> Reading:
@@ -274,7 +287,12 @@ def _read_table(item: str, table: DocumentTable, ranked: RankedAnswer) -> Readin
         (MarkRole.OPERAND, candidate.operands),
         (MarkRole.HEAD, candidate.heads),
     )
-    marks = (Mark(role, cell.box) for role, marked in roles for cell in marked if cell.box is not None)
+    marks = (
+        Mark(role, cell.box)
+        for role, marked in roles
+        for cell in marked
+        if cell.box is not None and not cell.item
+    )
     return Reading(
         item=item,
         text=candidate.text,
@@ -314,7 +332,7 @@ def _describe_cell(table: DocumentTable, cell: Cell) -> str:
 def frame_rows(table: DocumentTable, cells: Sequence[Cell]) -> Box | None:
     """Return the rectangle around the rows of some cells."""
     rows = {cell.row for cell in cells}
-    boxes = [cell.box for cell in table.cells if cell.row in rows and cell.box is not None]
+    boxes = [cell.box for cell in table.cells if cell.row in rows and cell.box is not None and not cell.item]
     rect = around(Rect(*box.as_tuple()) for box in boxes)
     return rect.box() if rect else None
 

@@ -38,7 +38,7 @@ from vrag.reading.places.field_answers import find_field_answer
 from vrag.reading.places.named_cells import find_named_cell
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
-from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
+from vrag.reading.questions.answer_form import AnswerForm, measure_answer, read_form, write_answer
 from vrag.reading.questions.descriptions import Description, find_description
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.scorer import CandidateScorer
@@ -47,6 +47,8 @@ from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.ranking import RankedAnswer
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_reader import SpanReader, TextReader
+from vrag.reading.views.neighbour_pages import read_tables
+from vrag.text.numerals import UNKNOWN_STYLE
 
 WEIGHTS = Path(__file__).parent / "weights" / "answer.npz"
 """The trained scorer of the package."""
@@ -120,8 +122,7 @@ def _read_pages(
 ) -> list[Reading]:
     texts = [read_page_text(page.item) for page in pages]
     placed = [
-        (text, text.tables(page.picture) if options.tables else ())
-        for page, text in zip(pages, texts, strict=True)
+        (text, read_tables(page) if options.tables else ()) for page, text in zip(pages, texts, strict=True)
     ]
     hidden = find_hidden_terms(page.item for page in pages)
 
@@ -188,15 +189,19 @@ def _write_reading(
 
     `hidden` are the terms that the pages have in hidden text alone.
     """
-    text, source = candidate.reading.text, candidate.source
+    reading, source = candidate.reading, candidate.source
     if isinstance(source, RankedAnswer):
-        text = write_answer(text, form, number=source.candidate.number, scale=source.candidate.scale)
+        found, style = source.candidate, candidate.table.number_style if candidate.table else UNKNOWN_STYLE
+        text = write_answer(reading.text, form, number=found.number, scale=found.scale)
+        measured = measure_answer(text, form, found.measure, number=found.number, style=style)
+        arithmetic = " · ".join(filter(None, (reading.arithmetic, measured.arithmetic)))
+        reading = replace(reading, text=measured.text, measure=measured.measure, arithmetic=arithmetic)
     else:
-        text = write_answer(text, form)
+        reading = replace(reading, text=write_answer(reading.text, form))
     certain = is_certain(question, candidate, probability)
     caption = candidate.table.caption if candidate.table else ""
     certain = certain and not asks_for_hidden(question, candidate.reading, hidden, caption)
-    return replace(candidate.reading, text=text, probability=probability, is_certain=certain)
+    return replace(reading, probability=probability, is_certain=certain)
 
 
 def rank_different_answers(
@@ -266,6 +271,11 @@ def weigh_candidates(
     return candidates, compute_answer_features(analysis, scored, candidates)
 
 
+def _says(reading: Reading, answer: str) -> bool:
+    """Return whether a reading is an answer, said with or without its measure."""
+    return is_same_phrase(reading.text, answer) or is_same_phrase(reading.answer, answer)
+
+
 def find_answer(
     question: str,
     answer: str,
@@ -281,7 +291,7 @@ def find_answer(
     nor has a word of the question that it finds unlikely, such as one of two things to choose from.
     """
     readings = read(question, pages, text_reader=text_reader)
-    found = next((reading for reading in readings if is_same_phrase(reading.text, answer)), None)
+    found = next((one for one in readings if _says(one, answer)), None)
     likely = found.probability if found is not None else 0.0
     if _SMALL_NUMBER.fullmatch(fold_answer(answer)):
         return found if likely >= LIKELY_NUMBER else None

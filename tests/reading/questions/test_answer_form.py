@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answer
+from vrag.reading.table_answers.scales import CellMeasure
 
 
 @pytest.mark.parametrize(
@@ -21,7 +23,7 @@ from vrag.reading.questions.answer_form import AnswerForm, read_form, write_answ
         ("When was it signed? Format the date as YYYY-MM-DD.", AnswerForm(date="YYYY-MM-DD")),
         ("Which ships? Write the answer in list format.", AnswerForm(items=True)),
         ("How many million passengers were there?", AnswerForm()),
-        ("What does the ferry cost, in million euros?", AnswerForm()),
+        ("What does the ferry cost, in million euros?", AnswerForm(measure=CellMeasure("million", "euros"))),
         ("Which list of ports is complete?", AnswerForm()),
     ],
 )
@@ -64,7 +66,7 @@ def test_the_scale_of_a_table_is_converted() -> None:
     millions = AnswerForm(plain=True, scale="million")
     assert write_answer("1,498", millions, scale="thousand") == "1.498"
     assert write_answer("1,498", millions, scale="million") == "1498"
-    assert write_answer("15.9", AnswerForm(decimals=2), number=15.876) == "15.88"
+    assert write_answer("15.9", AnswerForm(decimals=2), number=Decimal("15.876")) == "15.88"
 
 
 forms = st.builds(

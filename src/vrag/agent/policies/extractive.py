@@ -96,7 +96,7 @@ class OfflinePolicy(ABC):
         if not self._may_answer(reading):
             return "No answer is certain enough: the closest passages are shown.", Answer(ABSTENTION)
         thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
-        return without_tags(thought), Answer(without_tags(reading.text) or ABSTENTION)
+        return without_tags(thought), Answer(without_tags(reading.answer) or ABSTENTION)
 
     def _region(self, reading: Reading, frame: Box, picture: Picture) -> tuple[float, float, float, float]:
         """Return the region around a reading, as a model would write it for a picture."""
@@ -274,7 +274,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         items = {label: parts[0].item for label, parts in results.items() if parts}
         reading = self._read(summary.question, filter(None, items.values()))
         likely = reading if self._may_answer(reading) else None
-        words = without_tags(likely.text) if likely else ""
+        words = without_tags(likely.answer) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)
         closest = [] if summary.closest else list(items)[:MAX_CLOSEST]

@@ -6,10 +6,13 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
 
 from vrag.reading.spans.span_types import SpanType, type_of_span
-from vrag.reading.table_answers.values import find_day
-from vrag.text.numerals import DIGITS, parse_digits
+from vrag.reading.table_answers.scales import CellMeasure, name_currency
+from vrag.reading.table_answers.values import find_day, format_number, parse_cell
+from vrag.text.numerals import DIGITS, UNKNOWN_STYLE, NumberStyle, parse_digits, write_figures
 
 _COUNT_WORDS = {"no": 0, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 _DECIMALS = re.compile(
@@ -24,6 +27,12 @@ _SCALE = re.compile(
     r"\b(?:answer|express\w*|give|write|return|report\w*)\b[^.?!]*\bin (thousand|million|billion)s?\b",
     re.IGNORECASE,
 )
+_MEASURE = re.compile(
+    r"""\bin\s(?:(?:(?P<scale>thousand|million|billion)s?\s(?:of\s)?)?
+    (?P<currency>euros?|EUR|(?:US\s)?dollars?|USD|US\$|pounds?|GBP|[$€£])(?!\w)|(?P<alone>thousand|million|billion)s\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The scale or the currency that an amount is asked for in; the plural alone is one: "in thousands"."""
 _LIST = re.compile(
     r"\b(?:list format|(?:as|in|with) a (?:python )?list\b(?! of)|formatted as a list|format of a list)",
     re.IGNORECASE,
@@ -52,6 +61,8 @@ class AnswerForm:
     """A pattern such as `YYYY-MM-DD`."""
     items: bool = False
     """True if a JSON list is wanted."""
+    measure: CellMeasure | None = None
+    """The scale and the currency of "in million euros"; None without any such words."""
 
 
 def read_form(question: str) -> AnswerForm:
@@ -63,7 +74,7 @@ def read_form(question: str) -> AnswerForm:
     decimals = _DECIMALS.search(question)
     integer = _INTEGER.search(question) is not None
     scale = _SCALE.search(question)
-    wanted_date = _DATE.search(question)
+    wanted_date, measure = _DATE.search(question), _MEASURE.search(question)
     digits = None
     if decimals:
         count = decimals["count"].casefold()
@@ -74,10 +85,74 @@ def read_form(question: str) -> AnswerForm:
         scale=scale[1].casefold() if scale else "",
         date=wanted_date[0].upper() if wanted_date else "",
         items=_LIST.search(question) is not None,
+        measure=_read_measure(measure) if measure else None,
     )
 
 
-def write_answer(text: str, form: AnswerForm, *, number: float | None = None, scale: str = "") -> str:
+def _read_measure(match: re.Match[str]) -> CellMeasure:
+    return CellMeasure((match["scale"] or match["alone"] or "").lower(), match["currency"] or "")
+
+
+class MeasuredAnswer(NamedTuple):
+    """An answer with its scale and unit."""
+
+    text: str
+    measure: str = ""
+    """What is to be said behind it, such as "(in thousands of euros)"."""
+    arithmetic: str = ""
+    """How it was brought to another scale; empty where it was not."""
+
+
+def measure_answer(
+    text: str,
+    form: AnswerForm,
+    measure: CellMeasure,
+    *,
+    number: Decimal | None = None,
+    style: NumberStyle = UNKNOWN_STYLE,
+) -> MeasuredAnswer:
+    """Return a number in the scale that a question asks for, or as it is, with its own.
+
+    It is brought to another scale only where the document states its own, and never to another currency.
+
+    >>> asked = read_form("What were the sales in euros?")
+    >>> measure_answer("9,180", asked, CellMeasure("thousand", "EUR"))
+    MeasuredAnswer(text='9,180,000 euros', measure='', arithmetic='9,180 × 1,000 = 9,180,000 euros')
+    >>> measure_answer("9,180", read_form("What were the sales?"), CellMeasure("thousand", "EUR")).measure
+    '(in thousands of EUR)'
+    """
+    if form.plain or form.decimals is not None or form.date or form.items:
+        return MeasuredAnswer(text)
+    asked = form.measure
+    if asked is None or not _can_convert(asked, measure):
+        return MeasuredAnswer(text, measure.text)
+    wanted = " ".join(filter(None, (asked.scale, asked.unit or measure.unit)))
+    step = _POWERS.get(measure.scale, 0) - _POWERS.get(asked.scale, 0)
+    if not step:
+        return MeasuredAnswer(f"{text} {wanted}")
+    exact = parse_cell(text, style).number if number is None else number
+    if exact is None:
+        return MeasuredAnswer(text, measure.text)
+    moved = exact.scaleb(step)
+    decimals = max(0, -int(moved.normalize().as_tuple().exponent))
+    written = format_number(moved, [text], style) if not decimals else _write_decimals(moved, decimals, style)
+    factor = f"{'×' if step > 0 else '÷'} {10 ** abs(step):,}"
+    return MeasuredAnswer(f"{written} {wanted}", arithmetic=f"{text} {factor} = {written} {wanted}")
+
+
+def _can_convert(asked: CellMeasure, measure: CellMeasure) -> bool:
+    """Return whether an answer can be written in a scale: the document states its own, in that currency."""
+    if not measure.scale:
+        return False
+    return not (asked.unit and measure.unit) or name_currency(asked.unit) == name_currency(measure.unit)
+
+
+def _write_decimals(number: Decimal, decimals: int, style: NumberStyle) -> str:
+    sign, thousands = (",", ".") if style.decimal_sign == "," else (".", ",")
+    return ("-" if number < 0 else "") + write_figures(number, min(decimals, 6), thousands, sign)
+
+
+def write_answer(text: str, form: AnswerForm, *, number: Decimal | None = None, scale: str = "") -> str:
     """Write an answer in the form that is wanted; as it is where it cannot be.
 
     `number` is the unrounded value of a computed answer; `scale` is that of the table, "thousand", "million",
@@ -112,7 +187,7 @@ def _write_date(text: str, pattern: str) -> str:
     return pattern
 
 
-def _write_number(text: str, form: AnswerForm, number: float | None, scale: str) -> str:
+def _write_number(text: str, form: AnswerForm, number: Decimal | None, scale: str) -> str:
     """Write an amount; a text with words around it stays as it is."""
     found = list(_NUMBER.finditer(text))
     numeral = parse_digits(found[0]["digits"]) if len(found) == 1 else None
@@ -120,13 +195,13 @@ def _write_number(text: str, form: AnswerForm, number: float | None, scale: str)
         return text
     if named := _SCALE_WORD.search(text):
         scale = named[1].casefold()
-    value = abs(number) if number is not None else float(numeral.digits)
+    value = numeral.value if number is None else number.copy_abs()
     places = form.decimals
     if form.scale and scale in _POWERS and scale != form.scale:
-        value *= 10.0 ** (_POWERS[scale] - _POWERS[form.scale])
+        value = value.scaleb(_POWERS[scale] - _POWERS[form.scale])
     elif places is None:
         places = numeral.decimals
     sign = "-" if found[0]["sign"] else ""
-    written = f"{value:.{places}f}" if places is not None else f"{value:g}"
+    written = f"{value.normalize():f}" if places is None else write_figures(value, places, "")
     percent = "%" if "%" in text and not form.plain else ""
     return f"{sign}{written}{percent}"

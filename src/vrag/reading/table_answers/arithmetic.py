@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
 
 from vrag.reading.table_answers.operations import Program, TableOperation
 from vrag.reading.table_answers.question import TableQuestion
 from vrag.reading.table_answers.records import GridColumn, RecordGrid
 from vrag.reading.table_answers.row_sets import RowSet, Selection
+from vrag.text.numerals import divide, multiply, subtract
+
+_HUNDRED = Decimal(100)
+_COST = re.compile(
+    r"""\b(?:costs?|expens\w+|expenditures?|charges?|wages|salar(?:y|ies)|payroll|fuel|interest(?!\ (?:income|received))
+    |tax(?:es|ation)?|depreciation|amorti[sz]ation|purchases?|rents?|payments?|spending|outlays?|overheads?
+    |impairments?|dividends\ paid|kosten|aufwand|aufwendungen|ausgaben|löhne|gehälter|abschreibungen|steuern
+    |coûts?|dépenses|salaires)\b | (?:kosten|aufwand|ausgaben)\b | 费用|成本|支出|开支|費用""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Names of amounts that are spent, which many accounts write as negative numbers."""
+_BALANCE = re.compile(
+    r"""\b(?:profits?|loss(?:es)?|results?|earnings|margin|ebit\w*|balance|equity|cash\ flows?|deficit|surplus
+    |(?:net|operating|comprehensive)\ income|gains?|ergebnis|gewinn|verlust|saldo)\b | 利润|亏损|余额""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Names of what is left, which may be negative itself."""
 
 
 def match_pairs(sets: Sequence[RowSet]) -> list[tuple[int, int]]:
@@ -47,15 +66,27 @@ def combine_pairs(
     pairs += _default_pairs(grid, sets) if grid.across else _part_pairs(grid, sets)
     for one, two in pairs:
         for column in numeric_columns(columns)[:10]:
-            a, b = (float(column.numbers[sets[n].records[0]]) for n in (one, two))
             records = sets[one].records[0], sets[two].records[0]
-            if math.isnan(a) or math.isnan(b) or not are_of_one_kind(column, records):
+            new, old = (column.values[record].number for record in records)
+            if new is None or old is None or not are_of_one_kind(column, records):
                 continue
-            where = column.index
+            is_cost = new < 0 and old < 0 and _is_cost(question, grid, column, records)
+            values = (new.copy_abs(), old.copy_abs()) if is_cost else (new, old)
+            place = one, two, column.index
             for operation in operations:
-                yield from _combined(operation, (one, two, where), (a, b), records)
+                found = _combined(operation, place, values, records)
+                yield from (replace(program, is_unsigned=is_cost) for program in found)
     if not grid.across and grid.size <= 60:
         yield from _column_pairs(question, grid, sets, operations)
+
+
+def _is_cost(
+    question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]
+) -> bool:
+    """Return whether two negative numbers are amounts that are spent: one that grows is a growth."""
+    heads = [other.texts[record] for other in grid.columns if other.is_head for record in records]
+    names = " ".join([column.name, *heads])
+    return _COST.search(f"{names} {question.text}") is not None and _BALANCE.search(names) is None
 
 
 def _default_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:
@@ -97,7 +128,7 @@ def _pair_operations(question: TableQuestion) -> list[TableOperation]:
 def _combined(
     operation: TableOperation,
     place: tuple[int, int, int],
-    values: tuple[float, float],
+    values: tuple[Decimal, Decimal],
     records: tuple[int, int],
 ) -> Iterator[Program]:
     """Yield the results in both directions; the second record is the base of a change."""
@@ -105,21 +136,25 @@ def _combined(
     (a, b), (first, second) = values, records
     for x, y, left, right, order in ((a, b, one, two, (first, second)), (b, a, two, one, (second, first))):
         result = compute(operation, x, y)
-        if result is not None and math.isfinite(result):
+        if result is not None:
             yield Program(operation, left, right, where, (), result, order)
 
 
-def compute(operation: TableOperation, new: float, old: float) -> float | None:
-    """Return the result of an operation between two numbers; None where it has none."""
+def compute(operation: TableOperation, new: Decimal, old: Decimal) -> Decimal | None:
+    """Return the result of an operation between two numbers; None where it has none.
+
+    >>> compute(TableOperation.PERCENT_CHANGE, Decimal(150), Decimal(120))
+    Decimal('25.00')
+    """
     if operation is TableOperation.DIFFERENCE:
-        return new - old
+        return subtract(new, old)
     if old == 0:
         return None
     if operation is TableOperation.RATIO:
-        return new / old
+        return divide(new, old)
     if operation is TableOperation.SHARE:
-        return 100 * new / old
-    return 100 * (new - old) / abs(old)
+        return multiply(_HUNDRED, divide(new, old))
+    return multiply(_HUNDRED, divide(subtract(new, old), old.copy_abs()))
 
 
 def _column_pairs(
@@ -140,9 +175,11 @@ def _column_pairs(
         record = sets[number].records[0]
         for one in named:
             for two in named:
-                value = grid.columns[one].numbers[record] - grid.columns[two].numbers[record]
-                kinds = {grid.columns[where].values[record].unit == "%" for where in (one, two)}
-                if one < two and math.isfinite(value) and len(kinds) == 1:
+                values = [grid.columns[where].values[record] for where in (one, two)]
+                numbers = [value.number for value in values if value.number is not None]
+                kinds = {value.unit == "%" for value in values}
+                if one < two and len(numbers) == 2 and len(kinds) == 1:
+                    difference = subtract(*numbers).copy_abs()
                     yield Program(
-                        TableOperation.DIFFERENCE, number, -2 - two, one, (), abs(float(value)), (record,)
+                        TableOperation.DIFFERENCE, number, -2 - two, one, (), difference, (record,)
                     )

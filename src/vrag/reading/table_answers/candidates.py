@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +17,14 @@ from vrag.reading.table_answers.programs import write_programs
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.table_answers.records import RecordGrid, read_grid, read_transposed
 from vrag.reading.table_answers.row_sets import RowSet, select_rows
-from vrag.reading.table_answers.scales import scale_of_cells
+from vrag.reading.table_answers.scales import CellMeasure, measure_of_cells, scale_of_cells
 from vrag.reading.table_answers.values import format_number, parse_cell, strip_deviation
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.numerals import NumberStyle, write_figures
 
 _COUNTS = {TableOperation.COUNT, TableOperation.COUNT_DISTINCT, TableOperation.COUNT_DIFFERENCE}
 _PERCENTAGES = {TableOperation.PERCENT_CHANGE, TableOperation.SHARE}
+_SIGN = re.compile(r"^[(\s]*[-−–+]?\s?|[)\s]+$|(?<=\d)\s?[-−]$|(?<=[%€])\s?[-−]$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +48,12 @@ class TableCandidate:
     """A row of `TABLE_FEATURES`."""
     denotation: tuple[str, ...]
     """The key of the answer: equal for candidates that give the same one."""
-    number: float | None = None
-    """The computed number, unrounded."""
+    number: Decimal | None = None
+    """The computed number, unrounded; None where the answer was read."""
     scale: str = ""
     """"thousand", "million" or "billion" where heads or caption say so; "percent" for percentages."""
+    measure: CellMeasure = CellMeasure()
+    """The scale and the unit that the text lacks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +108,7 @@ def _candidate(
     operands = _operands(program, rows, grid)
     text = ", ".join(map(strip_deviation, program.values))
     if not program.values:
-        text = _format(program, operands)
+        text = _format(program, operands, grid.table.number_style)
     return TableCandidate(
         text=text,
         values=program.values or (text,),
@@ -110,11 +116,12 @@ def _candidate(
         cells=tuple(operands) if program.values else (),
         operands=() if program.values else tuple(operands),
         heads=_heads(program, rows, grid),
-        arithmetic="" if program.values else _arithmetic(program, operands, text),
+        arithmetic="" if program.values else _arithmetic(program, operands, text, grid.table.number_style),
         features=features,
         denotation=program.denotation,
-        number=None if program.values else program.number,
+        number=program.number,
         scale=_scale(program, operands, grid.table),
+        measure=_measure(program, operands, grid.table),
     )
 
 
@@ -127,6 +134,14 @@ def _scale(program: Program, operands: Sequence[Cell], table: DocumentTable) -> 
     if program.operation in _WITHOUT_SCALE or len(program.values) > MAX_LIST:
         return ""
     return scale_of_cells(table, operands[:8])
+
+
+def _measure(program: Program, operands: Sequence[Cell], table: DocumentTable) -> CellMeasure:
+    without = program.operation in _PERCENTAGES or program.operation in _WITHOUT_SCALE
+    if without or len(program.values) > 1 or not operands:
+        return CellMeasure()
+    measures = {measure_of_cells(table, [cell]) for cell in operands[:8]}
+    return measures.pop() if len(measures) == 1 else CellMeasure()
 
 
 def _operands(program: Program, rows: RowSet, grid: RecordGrid) -> list[Cell]:
@@ -149,34 +164,52 @@ def _heads(program: Program, rows: RowSet, grid: RecordGrid) -> tuple[Cell, ...]
     return tuple(dict.fromkeys(cell for cell in found if cell is not None and cell.text))
 
 
-def _format(program: Program, operands: Sequence[Cell]) -> str:
+def _format(program: Program, operands: Sequence[Cell], style: NumberStyle) -> str:
+    number = Decimal(0) if program.number is None else program.number
     if program.operation in _COUNTS or program.operation is TableOperation.NUMBER:
-        return f"{program.number:g}" if abs(program.number) < 1e6 else f"{program.number:.0f}"
+        return f"{number.normalize():f}"
+    sign = style.decimal_sign or "."
     if program.operation in _PERCENTAGES:
-        sign = "+" if program.operation is TableOperation.PERCENT_CHANGE and program.number > 0 else ""
-        return f"{sign}{program.number:.1f} %"
+        plus = "+" if program.operation is TableOperation.PERCENT_CHANGE and number > 0 else ""
+        minus = "-" if number < 0 else ""
+        return f"{plus or minus}{write_figures(number, 1, '', sign)} %"
     if program.operation is TableOperation.RATIO:
-        return f"{program.number:.2f}"
-    return format_number(program.number, [cell.text for cell in operands])
+        return f"{'-' if number < 0 else ''}{write_figures(number, 2, '', sign)}"
+    return format_number(number, [cell.text for cell in operands], style)
 
 
-def _arithmetic(program: Program, operands: Sequence[Cell], text: str) -> str:
-    texts = [cell.text for cell in operands]
-    if program.operation is TableOperation.RANGE and len(texts) == 2:
-        first, second = sorted(operands, key=lambda cell: -(parse_cell(cell.text).number or 0))
-        return f"{first.text} − {second.text} = {text}"
-    if program.operation in _COUNTS:
+_SIGNS = {
+    TableOperation.SUM: " + ",
+    TableOperation.AVERAGE: " + ",
+    TableOperation.DIFFERENCE: " − ",
+    TableOperation.RATIO: " ÷ ",
+    TableOperation.SHARE: " ÷ ",
+}
+
+
+def _arithmetic(program: Program, operands: Sequence[Cell], text: str, style: NumberStyle) -> str:
+    operation = program.operation
+    if operation in _COUNTS:
         return f"{len(program.records)} rows: {text}"
-    if program.operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
+    if operation is TableOperation.RANGE and operands:
+        ordered = sorted(operands, key=lambda cell: parse_cell(cell.text, style).number or Decimal(0))
+        return f"{ordered[-1].text} − {ordered[0].text} = {text}"
+    texts = [_without_sign(cell.text) if program.is_unsigned else cell.text for cell in operands]
+    if operation is TableOperation.PERCENT_CHANGE and len(texts) == 2:
         return f"{texts[1]} → {texts[0]}: {text}"
-    signs = {
-        TableOperation.SUM: " + ",
-        TableOperation.DIFFERENCE: " − ",
-        TableOperation.RATIO: " ÷ ",
-        TableOperation.SHARE: " ÷ ",
-    }
-    sign = signs.get(program.operation, "; ")
-    return f"{_join(texts, sign)} = {text}" if texts else text
+    joined = _join(texts, _SIGNS.get(operation, "; "))
+    if operation is TableOperation.AVERAGE:
+        joined = f"({joined}) ÷ {len(texts)}"
+    return f"{joined} = {text}" if texts else text
+
+
+def _without_sign(text: str) -> str:
+    """Return an amount without its minus or the brackets that stand for it.
+
+    >>> _without_sign("(2,655)"), _without_sign("−12.5 %"), _without_sign("1.452,40-")
+    ('2,655', '12.5 %', '1.452,40')
+    """
+    return _SIGN.sub("", text)
 
 
 def _join(texts: Sequence[str], sign: str) -> str:

@@ -16,6 +16,7 @@ from vrag.reading.table_answers.records import GridColumn, RecordGrid, cell_term
 from vrag.reading.table_answers.row_sets import RowSet, Selection
 from vrag.reading.table_answers.triggers import HEAD_CLASSES, TRIGGERS
 from vrag.reading.table_answers.values import parse_cell
+from vrag.text.numerals import NumberStyle
 
 _HEAD_PATTERNS = [re.compile(pattern, re.IGNORECASE) for pattern in HEAD_CLASSES.values()]
 
@@ -226,7 +227,7 @@ def _describe_programs(
     for program in programs:
         known = cache.get(program.values) if program.values else None
         if known is None:
-            known = _describe_answer(program, terms)
+            known = _describe_answer(program, terms, grid.table.number_style)
             if program.values:
                 cache[program.values] = known
         rest.append(
@@ -328,7 +329,7 @@ def _describe_pair(
         1.0,
         later,
         order,
-        float(np.sign(program.number)) if not program.values else 0.0,
+        float(np.sign(float(program.number))) if program.number is not None else 0.0,
         float(after_from),
         float(second in grid.totals),
     ]
@@ -360,9 +361,9 @@ def _describe_relation(
     return [float(index in rows.columns), float(index == rows.key and index >= 0), other]
 
 
-def _describe_answer(program: Program, terms: set[str]) -> list[float]:
+def _describe_answer(program: Program, terms: set[str], style: NumberStyle) -> list[float]:
     count = max(len(program.values), 1)
-    if not program.values:
+    if program.number is not None:
         number = program.number
         year = float(is_year(number))
         return [
@@ -370,7 +371,7 @@ def _describe_answer(program: Program, terms: set[str]) -> list[float]:
             float(number == 1), float(number < 0), float(number == round(number)),
         ]  # fmt: skip
     first = program.values[0]
-    value = parse_cell(first)
+    value = parse_cell(first, style)
     whole = value.whole and value.number is not None
     answer = [term for text in program.values[:4] for term in cell_terms(text)]
     shared = sum(term in terms for term in answer) / max(len(answer), 1)

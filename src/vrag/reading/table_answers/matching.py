@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class TermMatches:
     """For a term of the grid, the terms of the question that are equal or similar."""
     fuzzy: int = 0
     """Terms of the question that match nothing exactly."""
-    numbers: dict[float, int] = field(default_factory=dict[float, int])
+    numbers: dict[Decimal, int] = field(default_factory=dict[Decimal, int])
     """For a number, the terms of the question that write it."""
 
     def weight(self, mask: int) -> float:
@@ -71,7 +72,7 @@ def match_terms(question: TableQuestion, grid: RecordGrid) -> TermMatches:
             for word in _similar(token.term, grid):
                 bits[word] = bits.get(word, 0) | 1 << number
                 fuzzy |= 1 << number
-    numbers: dict[float, int] = {}
+    numbers: dict[Decimal, int] = {}
     for quantity in question.quantities:
         for number, token in enumerate(question.terms):
             if token.start < quantity.end and quantity.start < token.end:
@@ -114,9 +115,9 @@ def match_cells(matches: TermMatches, column: GridColumn, limit: int) -> list[Ce
     by_mask: dict[int, tuple[list[int], float]] = {}
     for text, records in column.members.items():
         mask, coverage = matches.match(cell_terms(text))
-        if matches.numbers and column.values[records[0]].number is not None:
-            value = column.values[records[0]]
-            bits = matches.numbers.get(value.number or 0.0, 0)
+        value = column.values[records[0]]
+        if matches.numbers and value.number is not None:
+            bits = matches.numbers.get(value.number, 0)
             if bits and value.whole:
                 mask, coverage = mask | bits, 1.0
         if mask:

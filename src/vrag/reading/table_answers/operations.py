@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from enum import StrEnum
 
 from vrag.reading.table_answers.records import fold
@@ -40,6 +40,7 @@ class TableOperation(StrEnum):
 
 
 OPERATIONS = tuple(TableOperation)
+_SIX_DIGITS = Context(prec=6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,17 @@ class Program:
     """Number of the column; -1 without one."""
     values: tuple[str, ...]
     """Texts of cells; empty where the answer is computed."""
-    number: float = math.nan
-    """The computed answer; nan where it is read."""
+    number: Decimal | None = None
+    """The computed answer; None where it is read."""
     records: tuple[int, ...] = ()
     """Records whose cells give the answer or are computed with."""
+    is_unsigned: bool = False
+    """True if it was computed with amounts without their signs: costs, which accounts write as negative."""
 
     @property
     def denotation(self) -> tuple[str, ...]:
         """The key of the answer: equal for programs that give the same one."""
         if self.values:
             return tuple(sorted({fold(value) for value in self.values}))
-        return (f"{self.number:.6g}",)
+        number = Decimal(0) if self.number is None else self.number
+        return (str(_SIX_DIGITS.create_decimal(number).normalize()),)

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import islice
 
 from vrag.reading.table_answers.arithmetic import combine_pairs, match_pairs, numeric_columns
@@ -14,6 +15,7 @@ from vrag.reading.table_answers.operations import MAX_LIST, Program, TableOperat
 from vrag.reading.table_answers.question import TableQuestion
 from vrag.reading.table_answers.records import GridColumn, RecordGrid, fold
 from vrag.reading.table_answers.row_sets import RowSet, Selection
+from vrag.text.numerals import add, divide, subtract
 
 MAX_PROGRAMS = 1500
 """Programs for one question and table."""
@@ -108,10 +110,10 @@ def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator
     if value.number is not None and not value.whole:
         yield Program(TableOperation.NUMBER, number, -1, where, (), value.number, (record,))
     if value.day is not None and value.day.year:
-        yield Program(TableOperation.NUMBER, number, -1, where, (), float(value.day.year), (record,))
+        yield Program(TableOperation.NUMBER, number, -1, where, (), Decimal(value.day.year), (record,))
     if value.number is not None and value.second is not None:
         yield Program(
-            TableOperation.SPAN, number, -1, where, (), abs(abs(value.second) - value.number), (record,)
+            TableOperation.SPAN, number, -1, where, (), subtract(value.second.copy_abs(), value.number).copy_abs(), (record,)
         )
 
 
@@ -122,19 +124,19 @@ def _counts(question: TableQuestion, grid: RecordGrid, sets: Sequence[RowSet]) -
         return
     for number, rows in enumerate(sets):
         if rows.selection not in _EXTREME and rows.selection not in {Selection.FIRST, Selection.LAST}:
-            yield Program(TableOperation.COUNT, number, -1, -1, (), float(len(rows.records)), rows.records)
+            yield Program(TableOperation.COUNT, number, -1, -1, (), Decimal(len(rows.records)), rows.records)
     for number, rows in enumerate(sets[:12]):
         for where, column in enumerate(grid.columns):
             distinct = len({fold(column.texts[record]) for record in rows.records} - {""})
             if 1 < distinct < len(rows.records):
                 yield Program(
-                    TableOperation.COUNT_DISTINCT, number, -1, where, (), float(distinct), rows.records
+                    TableOperation.COUNT_DISTINCT, number, -1, where, (), Decimal(distinct), rows.records
                 )
     if question.has("difference", "than"):
         for one, two in match_pairs(sets):
             count = abs(len(sets[one].records) - len(sets[two].records))
             records = (*sets[one].records, *sets[two].records)
-            yield Program(TableOperation.COUNT_DIFFERENCE, one, two, -1, (), float(count), records)
+            yield Program(TableOperation.COUNT_DIFFERENCE, one, two, -1, (), Decimal(count), records)
 
 
 _AGGREGATE_CJK = "total", "average", "difference", "change"
@@ -143,7 +145,7 @@ _AGGREGATE = *_AGGREGATE_CJK, "how many", "how much", "how long", "percent", "an
 
 def _of_first_kind(column: GridColumn, records: Sequence[int]) -> tuple[int, ...]:
     """Return the records with numbers that are percentages if the first one is, and none if it is not."""
-    numbered = [record for record in records if math.isfinite(column.numbers[record])]
+    numbered = [record for record in records if column.values[record].number is not None]
     kinds = {record: column.values[record].unit == "%" for record in numbered}
     return tuple(record for record in numbered if kinds[record] == kinds[numbered[0]])
 
@@ -163,17 +165,19 @@ def _aggregates(
         rows = sets[number]
         for column in numeric_columns(columns)[:8]:
             records = _of_first_kind(column, rows.records)
-            values = column.numbers[list(records)]
+            cells = (column.values[record].number for record in records)
+            values = [value for value in cells if value is not None]
             if len(values) < 2:
                 continue
             where = column.index
-            results = [(TableOperation.SUM, values.sum())]
+            total = add(values)
+            results = [(TableOperation.SUM, total)]
             if question.has("average"):
-                results.append((TableOperation.AVERAGE, values.mean()))
+                results.append((TableOperation.AVERAGE, divide(total, Decimal(len(values)))))
             if question.has("difference", "how many", "between", "how long", "change"):
-                results.append((TableOperation.RANGE, values.max() - values.min()))
+                results.append((TableOperation.RANGE, subtract(max(values), min(values))))
             for operation, value in results:
-                yield Program(operation, number, -1, where, (), float(value), records)
+                yield Program(operation, number, -1, where, (), value, records)
 
 
 _ORDERED = {Selection.FIRST, Selection.LAST, Selection.MAXIMUM, Selection.MINIMUM}

@@ -43,6 +43,21 @@ _ASKED_BY: dict[TableOperation, tuple[str, ...]] = {
     TableOperation.SHARE: ("percent",),
 }
 """The triggers, one of which a question has that asks for a number that stands in no cell."""
+_AVERAGE = re.compile(
+    r"\b(?:average[ds]?|typical(?:ly)?|(?:the|arithmetic|weighted|overall|a) mean(?! to\b)|mean (?:of|value|number|age|score))\b|平均|均",
+    re.IGNORECASE,
+)
+"""Words that ask for an average, of which "to mean" is none."""
+_LARGE = re.compile(
+    r"\b(?:most|more|highest|higher|largest|larger|greatest|greater|biggest|bigger|max(?:imum)?)\b|最[多高大]",
+    re.IGNORECASE,
+)
+_SMALL = re.compile(
+    r"\b(?:least|fewest|fewer|less|lowest|lower|smallest|smaller|min(?:imum)?|worst|cheapest|best)\b|最[少低小]",
+    re.IGNORECASE,
+)
+_OPPOSITE = {TableOperation.MAXIMUM: (_LARGE, _SMALL), TableOperation.MINIMUM: (_SMALL, _LARGE)}
+"""Words that ask for one end of an order, and those that ask for the other one alone."""
 _EXTRA_STOP_WORDS = frozenset("have name list tell number total than was did do who".split())
 
 
@@ -71,6 +86,11 @@ class TableQuestion:
 
     def asks_for(self, operation: TableOperation) -> bool:
         """Return whether a question asks for an operation in words; a cell may always be read."""
+        if operation is TableOperation.AVERAGE and not _AVERAGE.search(self.text):
+            return False  # "What does error 88 mean?"
+        if operation in _OPPOSITE:
+            named, opposite = _OPPOSITE[operation]
+            return named.search(self.text) is not None or opposite.search(self.text) is None
         names = _ASKED_BY.get(operation)
         return names is None or self.has(*names)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +19,7 @@ from vrag.reading.table_answers.values import (
     parse_cell,
 )
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.numerals import UNKNOWN_STYLE, NumberStyle
 from vrag.text.terms import tokens
 
 MAX_COLUMNS = 40
@@ -45,8 +46,6 @@ class GridColumn:
     values: tuple[CellValue, ...]
     positions: NDArray[np.float64]
     """Values by which the column orders the records; nan where the cell has none."""
-    numbers: NDArray[np.float64]
-    """Numbers of the cells; nan where there are none."""
     numeric: float
     """Share of the filled cells that are numbers."""
     dated: float
@@ -85,10 +84,11 @@ def make_column(
     *,
     is_head: bool = False,
     name: str = "",
+    style: NumberStyle = UNKNOWN_STYLE,
 ) -> GridColumn:
     """Parse the cells of an attribute."""
     texts = tuple(cell.text if cell else "" for cell in cells)
-    values = tuple(parse_cell(text) if text else _EMPTY for text in texts)
+    values = tuple(parse_cell(text, style) if text else _EMPTY for text in texts)
     name = name or " ".join(head.text for head in heads)
     filled = [value for text, value in zip(texts, values, strict=True) if text.strip(" -–—")]
     count = max(len(filled), 1)
@@ -107,7 +107,6 @@ def make_column(
         texts=texts,
         values=values,
         positions=np.asarray([value.position for value in values], np.float64),
-        numbers=np.asarray([math.nan if v.number is None else v.number for v in values], np.float64),
         numeric=sum(value.whole for value in filled) / count,
         dated=(sum(value.day is not None or value.clock is not None for value in filled) + years) / count,
         leads=sum(value.number is not None and not value.whole for value in filled) / count,
@@ -137,7 +136,7 @@ def head_quantities(text: str) -> tuple[Quantity, ...]:
     return tuple(find_quantities(text))
 
 
-def is_year(number: float) -> bool:
+def is_year(number: Decimal) -> bool:
     """Return whether a number may be a year."""
     return number == int(number) and 1400 <= number <= 2100
 
@@ -153,6 +152,7 @@ def read_grid(table: DocumentTable) -> RecordGrid:
             table.column_heads(column),
             [table.cell_at(row, column) for row in rows],
             is_head=column < table.header_columns,
+            style=table.number_style,
         )
         for column in range(width)
     ]
@@ -177,13 +177,14 @@ def read_transposed(table: DocumentTable) -> RecordGrid | None:
     columns = _head_columns(table, inner)
     for row in rows:
         path = table.row_heads(row)
-        columns.append(make_column(len(columns), path, [table.cell_at(row, column) for column in inner]))
+        cells = [table.cell_at(row, column) for column in inner]
+        columns.append(make_column(len(columns), path, cells, style=table.number_style))
     if any(len(top) > 1 for top in tops):
-        cells = [
+        joined = [
             Cell(row=0, column=column, text=" ".join(head.text for head in top))
             for column, top in zip(inner, tops, strict=True)
         ]
-        columns.append(make_column(len(columns), (), cells, is_head=True))
+        columns.append(make_column(len(columns), (), joined, is_head=True))
     return _grid(table, columns, len(inner), across=True)
 
 

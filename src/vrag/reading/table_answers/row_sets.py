@@ -17,6 +17,8 @@ MAX_MATCHES = 22
 """Sets by cells that are kept."""
 MAX_SETS = 420
 """Sets of one grid that are kept."""
+MAX_RANK = 1_000_000
+"""The largest number that may be a rank, or a count of rows."""
 
 
 class Selection(IntEnum):
@@ -135,7 +137,7 @@ def _comparisons(
     up, down, between = bool(names & _UP), bool(names & _DOWN), "between" in names
     if not (up or down or between):
         return []
-    points = [(q.value, matches.numbers.get(q.value, 0)) for q in question.quantities if not q.ordinal]
+    points = [(float(q.value), matches.numbers.get(q.value, 0)) for q in question.quantities if not q.ordinal]
     if question.day is not None and question.day.month:
         points.append((question.day.position, 0))
     found: list[RowSet] = []
@@ -248,7 +250,7 @@ def _first_rows(question: TableQuestion, everything: RowSet, matches: TermMatche
     found: list[RowSet] = []
     for quantity in question.quantities:
         before = question.text[: quantity.start].rstrip().lower().rsplit(" ", 1)[-1]
-        number = int(min(quantity.amount, 1e6))
+        number = int(min(quantity.amount, MAX_RANK))
         if 1 < number < len(everything.records) and before in {"top", "first", "前"}:
             mask = matches.numbers.get(quantity.value, 0)
             found.append(RowSet(Selection.TOP, everything.records[:number], mask, weight=1.0, depth=1))
@@ -342,7 +344,7 @@ def _places(question: TableQuestion, rows: RowSet) -> list[RowSet]:
         _chosen(Selection.LAST, rows, rows.records[-1:]),
     ]
     for quantity in question.quantities:
-        number = int(min(quantity.amount, 1e6))
+        number = int(min(quantity.amount, MAX_RANK))
         if (quantity.ordinal and 1 < number <= len(rows.records)) or (
             not quantity.ordinal and question.has("highest") and 1 < number < 12
         ):

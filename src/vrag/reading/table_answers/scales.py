@@ -1,13 +1,15 @@
-"""The scale of an answer: what "in thousands" beside a table or in a head says about its numbers."""
+"""The measure of an answer: what "in thousands of euros" beside a table, or "Weight (kg)" in a head, says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from vrag.reading.table_answers.records import is_year
-from vrag.reading.table_answers.values import parse_cell
+from vrag.reading.table_answers.values import CellValue, parse_cell
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.reading.verification.units import units_of
 
 _SCALE = re.compile(
     r"\b(?P<word>thousand|million|billion)s?\b|(?:[$€£¥]|US\$|['’])\s*['’]?(?P<zeros>000(?:['’]?s)?\b)"
@@ -17,6 +19,49 @@ _SCALE = re.compile(
 _LETTERS = {"m": "million", "k": "thousand", "bn": "billion"}
 _CJK = {"千": "thousand", "百万": "million"}
 _EXEMPT = re.compile(r"\b(?:per share|per unit|number of (?:people|employees)|headcount)\b", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"""\b(?:number|no\.|numbers|count|employees|staff|headcount|people|persons|stores?|shops|branches|locations
+    |customers|members|households|shares?|units?|vessels|ships|days?|weeks|months|years?|hours|times|rate|ratio
+    |multiple|margin|yield|per|square\ (?:feet|met(?:re|er)s)|age|rank|tonnes?|tons|kilomet(?:re|er)s|passengers
+    |percent(?:age)?)\b | \#""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Heads of what is no money, whatever the caption says about the amounts of a table."""
+_CURRENCY = re.compile(
+    r"US\$|[$€£¥]|\b(?:EUR|USD|GBP|CHF|JPY|CNY|SEK|NOK|DKK|euros?|(?:US )?dollars?|pounds?|yen|yuan|francs?)\b",
+    re.IGNORECASE,
+)
+_STATED_CURRENCY = re.compile(
+    rf"(?:\(\s*(?:in\s+|all\s)?|\bin\s+)(?P<currency>{_CURRENCY.pattern})(?=\s*(?:[),;.]|$))", re.IGNORECASE
+)
+"""A currency that stands alone in brackets, or behind "in": that of all amounts."""
+_UNIT_OF_HEAD = re.compile(r"(?:[(\[]\s*|,\s+|\bin\s+)(?:in\s+)?(?P<unit>[^\s()\[\],]{1,8})\s*[)\]]?\s*$")
+_NAMES = {"€": "euros", "$": "dollars", "us$": "US dollars", "£": "pounds", "¥": "¥"}
+_KINDS = {
+    "€": "EUR", "EUR": "EUR", "EURO": "EUR", "$": "USD", "US$": "USD", "USD": "USD", "DOLLAR": "USD",
+    "US DOLLAR": "USD", "£": "GBP", "GBP": "GBP", "POUND": "GBP", "¥": "", "FRANC": "CHF",
+}  # fmt: skip
+
+
+class CellMeasure(NamedTuple):
+    """The scale and the unit of numbers, as far as the cells do not state them themselves."""
+
+    scale: str = ""
+    """"thousand", "million" or "billion"; empty without one, or where it is not known."""
+    unit: str = ""
+    """A unit or a currency as the document writes it: "kg", "EUR", "euros"."""
+
+    @property
+    def text(self) -> str:
+        """What is to be said behind a number, such as "(in thousands of euros)"; empty for nothing.
+
+        >>> [measure.text for measure in (CellMeasure("thousand", "€"), CellMeasure("million"), CellMeasure("", "kg"))]
+        ['(in thousands of euros)', '(in millions)', 'kg']
+        """
+        unit = _NAMES.get(self.unit.lower(), self.unit)
+        if not self.scale:
+            return unit
+        return f"(in {self.scale}s of {unit})" if unit else f"(in {self.scale}s)"
 
 
 def find_scale(text: str) -> str:
@@ -35,32 +80,114 @@ def find_scale(text: str) -> str:
     return "thousand" if match["zeros"] else _LETTERS[match["letter"].lower()]
 
 
+def states_measure(text: str) -> bool:
+    """Return whether a line states the scale or the currency of the amounts below it.
+
+    >>> states_measure("Sales by line (EUR million)"), states_measure("in euros"), states_measure("Sales")
+    (True, True, False)
+    """
+    return find_scale(text) != "" or _STATED_CURRENCY.search(text) is not None
+
+
+def name_currency(text: str) -> str:
+    """Return the code of a currency that is named in some way; empty for one that is not known.
+
+    >>> name_currency("euros"), name_currency("US$"), name_currency("NOK")
+    ('EUR', 'USD', 'NOK')
+    """
+    name = text.upper()
+    return _KINDS.get(name, _KINDS.get(name.removesuffix("S"), name if len(name) == 3 else ""))
+
+
 def scale_of_cells(table: DocumentTable, cells: Iterable[Cell]) -> str:
     """Return the scale of the numbers in some cells, by their heads, the other heads and the caption.
 
     "percent" for percentages; empty for other text, for years and without a scale.
     """
     cells = list(cells)
-    values = [parse_cell(cell.text) for cell in cells]
-    if not values or any(value.number is None or not value.whole for value in values):
+    values = _read_numbers(table, cells)
+    if not values:
         return ""
     if all(value.unit == "%" for value in values):
         return "percent"
-    heads: list[str] = []
-    for cell in cells[:4]:
-        heads += [head.text for head in table.column_heads(cell.column)]
-        heads += [head.text for head in table.row_heads(cell.row)]
+    heads = _list_heads(table, cells)
     own = next((scale for text in heads if (scale := find_scale(text))), "")
     if own:
         return own
     if any("%" in text or "percent" in text.lower() for text in heads):
         return "percent"
-    plain = all("," not in cell.text and not value.unit for value, cell in zip(values, cells, strict=True))
-    years = plain and all(is_year(value.number or 0) for value in values)
-    if years or any(_EXEMPT.search(text) for text in heads):
+    if _are_years(cells, values) or any(_EXEMPT.search(text) for text in heads):
         return ""
+    return find_scale(_list_tops(table)) or find_scale(table.caption) or find_scale(table.measure_note)
+
+
+def measure_of_cells(table: DocumentTable, cells: Sequence[Cell]) -> CellMeasure:
+    """Return the scale and the unit that heads or caption state of the numbers in some cells.
+
+    What the caption says about amounts is said of nothing that its heads call a number of things or a rate.
+    """
+    values = _read_numbers(table, cells)
+    if not values or _are_years(cells, values):
+        return CellMeasure()
+    is_money = any(value.unit not in {"", "%"} for value in values)
+    heads = _list_heads(table, cells)
+    if any(value.unit == "%" for value in values):
+        return CellMeasure()
+    for text in heads:
+        if scale := find_scale(text):
+            return CellMeasure(scale, "" if is_money else _find_currency(text))
+    if is_money:
+        unit = ""
+    elif unit := next((found for text in heads if (found := _find_unit(text))), ""):
+        return CellMeasure("", unit)
+    if any("%" in text or _COUNTED.search(text) for text in heads):
+        return CellMeasure()
+    for text in (_list_tops(table), table.caption, table.measure_note):
+        if scale := find_scale(text):
+            return CellMeasure(scale, "" if is_money else _find_currency(text))
+        if not is_money and (currency := _STATED_CURRENCY.search(text)):
+            return CellMeasure("", currency["currency"])
+    return CellMeasure()
+
+
+def _read_numbers(table: DocumentTable, cells: Iterable[Cell]) -> list[CellValue]:
+    """Return the values of cells that hold nothing but a number; none if one holds something else."""
+    values = [parse_cell(cell.text, table.number_style) for cell in cells]
+    return values if all(value.number is not None and value.whole for value in values) else []
+
+
+def _list_heads(table: DocumentTable, cells: Sequence[Cell]) -> list[str]:
+    heads: list[str] = []
+    for cell in cells[:4]:
+        heads += [head.text for head in table.column_heads(cell.column)]
+        heads += [head.text for head in table.row_heads(cell.row)]
+    return heads
+
+
+def _list_tops(table: DocumentTable) -> str:
+    """Return the texts of the rows of heads."""
     rows = range(table.header_rows)
-    tops = " ".join(
-        cell.text for row in rows for column in range(table.width) if (cell := table.cell_at(row, column))
-    )
-    return find_scale(tops) or find_scale(table.caption)
+    cells = (table.cell_at(row, column) for row in rows for column in range(table.width))
+    return " ".join(cell.text for cell in cells if cell is not None)
+
+
+def _are_years(cells: Iterable[Cell], values: Sequence[CellValue]) -> bool:
+    plain = all("," not in cell.text and not value.unit for value, cell in zip(values, cells, strict=True))
+    return plain and all(value.number is not None and is_year(value.number) for value in values)
+
+
+def _find_currency(text: str) -> str:
+    match = _CURRENCY.search(text)
+    return match[0] if match else ""
+
+
+def _find_unit(text: str) -> str:
+    """Return the unit at the end of a head, in brackets or behind a comma or "in".
+
+    >>> _find_unit("Weight (kg)"), _find_unit("Share, %"), _find_unit("Length in km"), _find_unit("Orla (North)")
+    ('kg', '%', 'km', '')
+    """
+    if text.strip() in {"%", "in %"}:
+        return "%"
+    match = _UNIT_OF_HEAD.search(text)
+    return match["unit"] if match and units_of(match["unit"]) else ""

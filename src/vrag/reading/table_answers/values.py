@@ -6,14 +6,23 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from vrag.text.numerals import DIGITS, Numeral, parse_digits
+from vrag.text.numerals import (
+    DIGITS,
+    UNKNOWN_STYLE,
+    Numeral,
+    NumberStyle,
+    multiply,
+    parse_digits,
+    write_figures,
+)
 
 MAX_TEXT = 400
 """Characters of a cell that are parsed."""
-_MAX_NUMBER = 1e100
+_MAX_NUMBER = Decimal("1e100")
 _MAX_NUMERAL_CHARS = 30
 """Larger numbers, and longer numerals, are texts: sums and ratios of smaller ones are finite."""
 
@@ -44,18 +53,23 @@ _NUMBER = re.compile(
     (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_SPACED = re.compile(r"(?:[-+−–(]|US\$|[$€£¥]|\s)*\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?:[-−)%€$£¥]|EUR|USD|kr|\s)*")
+"""A cell with nothing but a number whose thousands are parted by spaces."""
+_GROUP_SPACE = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
 _FIGURES = re.compile(DIGITS)
 _TRAILING_MINUS = re.compile(rf"((?:US\$|[$€£¥])?\s?(?=\d+[.,’'\s])(?:{DIGITS})\s?[%€]?)\s?[-−]")
 """A negative amount of a report by SAP and others. Whole numbers such as 2019 may begin a range."""
-_SWAPPED = str.maketrans(",.", ".,")
 _DEVIATION = re.compile(
     r"(?P<value>[-+−]?[$€£¥]?\d[\d.,]*\s?%?)\s*(?:\(\s?\d[\d.,]*\s?%?\s?\)|(?:±|\+/-)\s?\d[\d.,]*\s?%?)"
 )
 _CLOCK = re.compile(r"(?<![\d:.])(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d{2}(?:\.\d+)?)(?![\d:])")
-_SCALES = {
-    "thousand": 1e3, "k": 1e3, "千": 1e3, "万": 1e4, "million": 1e6, "mn": 1e6, "m": 1e6, "百万": 1e6,
-    "亿": 1e8, "billion": 1e9, "bn": 1e9, "trillion": 1e12,
+_POWERS = {
+    "thousand": 3, "k": 3, "千": 3, "万": 4, "million": 6, "mn": 6, "m": 6, "百万": 6,
+    "亿": 8, "billion": 9, "bn": 9, "trillion": 12,
 }  # fmt: skip
+_ONE = Decimal(1)
+SCALES = {name: Decimal(10**power) for name, power in _POWERS.items()}
+"""The factors of words of scale."""
 _WORDS = {
     word: number
     for number, words in enumerate(
@@ -93,35 +107,37 @@ class Day(NamedTuple):
 class Quantity:
     """A number of a text: `text[start:end]`."""
 
-    amount: float
+    amount: Decimal
     start: int
     end: int
     unit: str = ""
     """"%", or the sign of a currency."""
-    scale: float = 1.0
+    scale: Decimal = _ONE
     """Factor of a word such as "thousand" behind the number; `amount` is without it."""
     ordinal: bool = False
     decimals: int = 0
     """Number of figures behind the decimal sign."""
+    other: Decimal | None = None
+    """The amount if the only separator stands for what it is not taken for: 84,210 may be 84.21."""
 
     @property
-    def value(self) -> float:
+    def value(self) -> Decimal:
         """The amount with its scale."""
-        return self.amount * self.scale
+        return multiply(self.amount, self.scale)
 
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
     """The values that the text of a cell may stand for."""
 
-    number: float | None = None
+    number: Decimal | None = None
     """The number that the text begins with, or its only number."""
     whole: bool = False
     """True if the text is nothing but this number with its unit."""
-    second: float | None = None
+    second: Decimal | None = None
     """The second number, as in "3–2" and "1998–2003"."""
     day: Day | None = None
-    clock: float | None = None
+    clock: Decimal | None = None
     """Seconds of a time or a duration such as 21:15 or 2:04:37.5."""
     unit: str = ""
 
@@ -130,26 +146,29 @@ class CellValue:
         """A number that orders cells of one column: of the date, the time or the number; nan without any."""
         if self.day is not None:
             return self.day.position
-        if self.clock is not None:
-            return self.clock
-        return math.nan if self.number is None else self.number
+        number = self.number if self.clock is None else self.clock
+        return math.nan if number is None else float(number)
 
 
 @lru_cache(maxsize=65_536)
-def parse_cell(text: str) -> CellValue:
-    """Parse the text of a cell.
+def parse_cell(text: str, style: NumberStyle = UNKNOWN_STYLE) -> CellValue:
+    """Parse the text of a cell of a document that writes numbers in a style.
 
     >>> parse_cell("$ (1,452.4)").number, parse_cell("3 May 2027").day, parse_cell("五十米").number
-    (-1452.4, Day(year=2027, month=5, day=3), 50.0)
-    >>> parse_cell("1.452,40-").number, parse_cell("12,5 %").number, parse_cell("2019-").number
-    (-1452.4, 12.5, 2019.0)
+    (Decimal('-1452.4'), Day(year=2027, month=5, day=3), Decimal('50'))
+    >>> parse_cell("1.452,40-").number, parse_cell("12,5 %").number, parse_cell("1.452", NumberStyle(",")).number
+    (Decimal('-1452.40'), Decimal('12.5'), Decimal('1452'))
+    >>> parse_cell("12 480").number, parse_cell("(1 204,50)").number
+    (Decimal('12480'), Decimal('-1204.50'))
     """
     text = strip_deviation(text[:MAX_TEXT].strip())
+    if _SPACED.fullmatch(text):
+        text = _GROUP_SPACE.sub("\u00a0", text)
     if negative := _TRAILING_MINUS.fullmatch(text):
         text = f"-{negative[1]}"
     day = find_day(text)
     clock = _find_clock(text)
-    found = find_quantities(text, words=False)
+    found = find_quantities(text, words=False, style=style)
     if not found:
         return CellValue(day=day, clock=clock)
     first = found[0]
@@ -227,34 +246,36 @@ def _match_days(text: str) -> Iterator[tuple[Day, int, int]]:
                 yield Day(int(parts.get("y") or 0), month, day), *match.span()
 
 
-def _find_clock(text: str) -> float | None:
+def _find_clock(text: str) -> Decimal | None:
     match = _CLOCK.search(text)
     if match is None:
         return None
-    return int(match["h"] or 0) * 3600 + int(match["m"]) * 60 + float(match["s"])
+    return int(match["h"] or 0) * 3600 + int(match["m"]) * 60 + Decimal(match["s"])
 
 
-def find_quantities(text: str, *, words: bool = True) -> list[Quantity]:
+def find_quantities(
+    text: str, *, words: bool = True, style: NumberStyle = UNKNOWN_STYLE
+) -> list[Quantity]:
     """Return the numbers of a text up to 1e100 in order, those in words too if `words`.
 
-    >>> [quantity.value for quantity in find_quantities("between 1.5 million and two dozen")]
-    [1500000.0, 2.0, 12.0]
+    >>> [int(quantity.value) for quantity in find_quantities("between 1.5 million and two dozen")]
+    [1500000, 2, 12]
     """
-    found = [_quantity(match) for match in _NUMBER.finditer(text)]
+    found = [_quantity(match, style) for match in _NUMBER.finditer(text)]
     found += _find_numerals(text, {quantity.start for quantity in found})
     if words:
         for match in re.finditer(r"[A-Za-z]+", text):
             word = match.group().lower()
             number = _WORDS.get(word, ORDINALS.get(word))
             if number is not None:
-                found.append(Quantity(float(number), *match.span(), ordinal=word in ORDINALS))
+                found.append(Quantity(Decimal(number), *match.span(), ordinal=word in ORDINALS))
     found = [quantity for quantity in found if abs(quantity.value) <= _MAX_NUMBER]
     return sorted(found, key=lambda quantity: quantity.start)
 
 
-def _quantity(match: re.Match[str]) -> Quantity:
-    numeral = parse_digits(match["digits"]) or Numeral("0")
-    amount = float(numeral.digits)
+def _quantity(match: re.Match[str], style: NumberStyle) -> Quantity:
+    numeral = parse_digits(match["digits"], style) or Numeral("0")
+    amount = numeral.value
     before = match.string[match.start() - 1 : match.start()]
     of_range = before.isalnum() or before == ")"
     minus = bool(match["minus"]) or ((match["sign"] or "+") != "+" and not of_range)
@@ -262,17 +283,18 @@ def _quantity(match: re.Match[str]) -> Quantity:
     unit = "%" if match["percent"] else (match["money"] or "").strip()
     name = (match["scale"] or "").lower()
     metres = name in {"m", "k"} and not match["money"]
-    scale = 1.0 if metres else _SCALES.get(name, 1.0)
+    scale = _ONE if metres else SCALES.get(name, _ONE)
     end = match.start("scale") if metres else match.end()
     ordinal = match["ordinal"] is not None
     return Quantity(
-        -amount if minus else amount,
+        amount.copy_negate() if minus else amount,
         match.start(),
         end,
         unit=unit,
         scale=scale,
         ordinal=ordinal,
         decimals=numeral.decimals,
+        other=Decimal(numeral.other) if numeral.other else None,
     )
 
 
@@ -286,7 +308,7 @@ def _find_numerals(text: str, taken: set[int]) -> list[Quantity]:
                 continue
         amount = parse_numeral(match.group())
         if amount is not None:
-            found.append(Quantity(float(amount), *match.span(), ordinal=rank))
+            found.append(Quantity(Decimal(amount), *match.span(), ordinal=rank))
     return found
 
 
@@ -313,25 +335,25 @@ def parse_numeral(text: str) -> int | None:
     return total + section + digit
 
 
-def format_number(value: float, like: Sequence[str]) -> str:
+def format_number(value: Decimal, like: Sequence[str], style: NumberStyle = UNKNOWN_STYLE) -> str:
     """Write a computed number the way the texts write theirs: separators, decimals, currency, percent.
 
-    >>> format_number(-1500.26, ["$1,000.5", "$2,000.4"]), format_number(0.3333, ["1", "2"])
+    >>> format_number(Decimal("-1500.26"), ["$1,000.5", "$2,000.4"]), format_number(Decimal("0.3333"), ["1", "2"])
     ('-$1,500.3', '0.33')
-    >>> format_number(-1500.26, ["1.000,5", "2.000,4"])
+    >>> format_number(Decimal("-1500.26"), ["1.000,5", "2.000,4"])
     '-1.500,3'
     """
-    numerals = [found for text in like for match in _FIGURES.findall(text) if (found := parse_digits(match))]
+    numerals = [
+        found for text in like for match in _FIGURES.findall(text) if (found := parse_digits(match, style))
+    ]
     decimals = max((numeral.decimals for numeral in numerals), default=0)
-    if abs(value) < 1e15 and value != round(value) and decimals == 0:
+    if value != round(value) and decimals == 0:
         decimals = 1 if abs(value) >= 100 else 2
-    has_comma = any(numeral.decimal_sign == "," for numeral in numerals)  # before decimals
-    separator = "." if has_comma else ","
-    comma = "," if not like or any(separator in text for text in like) else ""
+    comma = style.decimal_sign == "," or any(numeral.decimal_sign == "," for numeral in numerals)
+    sign, separator = (",", ".") if comma else (".", ",")
+    thousands = separator if not like or any(separator in text for text in like) else ""
     currency = next((match[0] for text in like for match in [re.search(r"US\$|[$€£¥]", text)] if match), "")
     percent = "%" if like and all("%" in text for text in like) else ""
-    number = f"{abs(value):{comma}.{min(decimals, 6)}f}"
-    sign = "-" if value < 0 and float(number.replace(",", "")) else ""
-    if has_comma:
-        number = number.translate(_SWAPPED)
-    return f"{sign}{currency}{number}{percent}"
+    figures = write_figures(value, min(decimals, 6), thousands, sign)
+    minus = "-" if value < 0 and any(digit in "123456789" for digit in figures) else ""
+    return f"{minus}{currency}{figures}{percent}"

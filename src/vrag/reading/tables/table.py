@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.text.numerals import UNKNOWN_STYLE, NumberStyle
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,6 +31,8 @@ class Cell:
     """The rectangle around its words, in `Space.UNIT`; None without a picture or without words."""
     span: tuple[int, int] | None = None
     """Where it stands in the text of its item; None where only its box is known."""
+    item: str = ""
+    """Id of the page that it stands on where that is another page than the one of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +52,14 @@ class DocumentTable:
     """Rows in the body that are heads of the rows below them, down to the next one."""
     caption: str = ""
     """The caption and the lines about units that stand beside the table."""
+    measure_note: str = ""
+    """A line above that states the scale or the currency of its numbers, where the caption does not."""
     box: Box | None = None
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
     is_part: bool = False
     """True if other items have more rows of it, so that nothing can be counted or added up."""
+    number_style: NumberStyle = UNKNOWN_STYLE
+    """The way in which its document writes numbers."""
     _places: dict[tuple[int, int], Cell] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

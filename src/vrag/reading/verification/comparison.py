@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
+from itertools import product
+from typing import NamedTuple, cast
 
 from vrag.reading.table_answers.values import Day
 from vrag.reading.verification.text_values import TextValue
 from vrag.reading.verification.units import Unit
+from vrag.text.numerals import divide, is_rounding_of, multiply, subtract
 
+_ZERO, _ONE = Decimal(0), Decimal(1)
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
@@ -35,7 +39,7 @@ class ValueContext:
 
     units: frozenset[Unit] = frozenset()
     """Units that its heads or its caption name."""
-    scales: frozenset[float] = frozenset()
+    scales: frozenset[Decimal] = frozenset()
     """The scales that its heads, its caption or its page name, as thousands; empty if none is named."""
     is_cell: bool = False
     """True for a cell of a table or a labelled value, whose unit need not stand beside it."""
@@ -128,7 +132,10 @@ def _compare_numbers(
     if claim.ordinal != value.ordinal and (claim.ordinal or value.spelled):
         return Agreement.UNLIKE
     shared = _shared_factors(claim.units, value.units or tuple(around.units))
-    if not _are_equal(claim, value, shared, around, rounding):
+    sizes = list(_list_sizes(claim, value, shared, around))
+    if not any(_is_rounded(one, two, rounding) for one, two in sizes):
+        if any(_is_rounded(two, one, rounding) for one, two in sizes):
+            return Agreement.UNLIKE  # the page has fewer digits: it neither says the others nor denies them
         if _have_same_digits(claim, value):
             return _compare_scales(claim, value, around)
         is_like = _are_alike(claim.units, value.units, around)
@@ -141,55 +148,63 @@ def _compare_numbers(
     return Agreement.OTHER_FORM if is_other else Agreement.LOOSE
 
 
-def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[float, float]]:
+def _shared_factors(claim: Sequence[Unit], own: Sequence[Unit]) -> list[tuple[Decimal, Decimal]]:
     """Return the sizes of the units of one dimension that two numbers may be in."""
     return [(a.factor, b.factor) for a in claim for b in own if a.dimension == b.dimension]
 
 
-def _are_equal(
-    claim: TextValue,
-    value: TextValue,
-    shared: Sequence[tuple[float, float]],
-    around: ValueContext,
-    rounding: Rounding,
-) -> bool:
-    amount, other = abs(claim.amount or 0.0), abs(value.amount or 0.0)
-    scales = {1.0, value.other_scale, *(around.scales if value.scale == 1 else ())}
-    return any(
-        _is_rounded(
-            amount * a * own, other * b * scale, claim.step * a * own, value.step * b * scale, rounding
-        )
-        for own in {1.0, claim.other_scale}
-        for scale in scales
-        for a, b in shared or ((1.0, 1.0),)
-    )
+class _Size(NamedTuple):
+    """A number without its sign, in some unit and scale."""
+
+    amount: Decimal
+    step: Decimal
+    """The worth of one unit of its last written digit."""
 
 
-def _is_rounded(claim: float, value: float, step: float, own_step: float, rounding: Rounding) -> bool:
-    """Return whether a stated number is a number of a page, or that rounded to the last stated digit.
+def _list_sizes(
+    claim: TextValue, value: TextValue, shared: Sequence[tuple[Decimal, Decimal]], around: ValueContext
+) -> Iterator[tuple[_Size, _Size]]:
+    """Yield the sizes that two numbers may have, by the units and scales that they may be in."""
+    if claim.other_size is not None and claim.other_size == _size(value):
+        yield _Size(claim.other_size, _ZERO), _Size(claim.other_size, _ZERO)
+    scales = {_ONE, value.other_scale, *(around.scales if value.scale == 1 else ())}
+    for own, scale in product({_ONE, claim.other_scale}, scales):
+        for a, b in shared or ((_ONE, _ONE),):
+            yield _scaled(claim, multiply(a, own)), _scaled(value, multiply(b, scale))
+
+
+def _scaled(value: TextValue, factor: Decimal) -> _Size:
+    return _Size(multiply(_size(value), factor), multiply(value.step, factor))
+
+
+def _size(value: TextValue) -> Decimal:
+    """Return a number without its sign."""
+    return (value.amount or _ZERO).copy_abs()
+
+
+def _is_rounded(written: _Size, exact: _Size, rounding: Rounding) -> bool:
+    """Return whether a number is another one, or that rounded at the precision that it is written with.
 
     One digit alone is no rounded number unless the answer or the question says so.
     """
-    if math.isclose(claim, value, rel_tol=1e-9, abs_tol=1e-12):
+    number, step = written
+    if number == exact.amount:
         return True
-    if rounding.about and claim and own_step <= step:
-        return abs(claim - value) <= _rounded_step(claim, step) * (1 + 1e-6)
-    if own_step < step and (claim >= 10 * step or rounding.asked):
-        return abs(claim - value) <= step / 2 * (1 + 1e-6)
-    return False
+    if rounding.about and number and exact.step <= step:
+        return subtract(number, exact.amount).copy_abs() <= _rounded_step(number, step)
+    is_rounded = exact.step < step and (number >= 10 * step or rounding.asked)
+    return is_rounded and is_rounding_of(number, exact.amount, step)
 
 
-def _rounded_step(number: float, step: float) -> float:
-    """Return what the last digit other than 0 of a number is worth."""
-    while step < number and math.isclose(number / (10 * step), round(number / (10 * step)), rel_tol=1e-9):
-        step *= 10
-    return step
+def _rounded_step(number: Decimal, step: Decimal) -> Decimal:
+    """Return what the last digit other than 0 of a number is worth, but not less than that of its last digit."""
+    last = Decimal(1).scaleb(cast("int", number.normalize().as_tuple().exponent))
+    return max(step, last)
 
 
 def _have_same_digits(claim: TextValue, value: TextValue) -> bool:
     """Return whether two numbers only differ by their scale or unit: 3.2 million and 3.2 billion."""
-    one, other = abs(claim.amount or 0.0) / claim.scale, abs(value.amount or 0.0) / value.scale
-    return math.isclose(one, other, rel_tol=1e-9)
+    return divide(_size(claim), claim.scale) == divide(_size(value), value.scale)
 
 
 def _compare_scales(claim: TextValue, value: TextValue, around: ValueContext) -> Agreement:
@@ -238,7 +253,7 @@ def _are_in_conflict(claim: Sequence[Unit], own: Sequence[Unit], heads: Iterable
 def _signs_agree(claim: TextValue, value: TextValue, claimed: ValueContext, around: ValueContext) -> bool:
     if not claim.amount or not (claim.sure_sign and value.sure_sign):
         return True
-    minus, own = claim.amount < 0, (value.amount or 0.0) < 0
+    minus, own = claim.amount < 0, (value.amount or _ZERO) < 0
     if minus == own:
         return True
     return around.falls if minus else claimed.falls

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from vrag.reading.verification.comparison import Agreement, Rounding, ValueConte
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import Unit, units_of
 from vrag.reading.views.text_lines import Rect
+from vrag.text.numerals import add, divide
 
 MIN_PROBABILITY = 0.03
 """The reader's probability of a computed answer below which it proves nothing."""
@@ -35,6 +36,7 @@ _OPERATIONS = {
     TableOperation.RATIO: ("ratio", "percent", "times"),
 }
 _SUMS = "total", "average"
+_ZERO = Decimal(0)
 _COUNTS = re.compile(r"\b(?:how many|number of|how often|count)\b|几|多少|何人|何個|いくつ", re.IGNORECASE)
 _TRIGGERS = {
     name: re.compile(TRIGGERS[name], re.IGNORECASE)
@@ -66,15 +68,15 @@ class Operand:
     """The words of its heads."""
 
     @property
-    def amount(self) -> float:
+    def amount(self) -> Decimal:
         """The number."""
-        return self.value.amount or 0.0
+        return self.value.amount or _ZERO
 
 
 class _Computed(NamedTuple):
     """The result of an operation."""
 
-    amount: float
+    amount: Decimal
     text: str
     """The computation, for people."""
     operand: Operand
@@ -108,7 +110,7 @@ class Computations:
         named = {name for name, pattern in _TRIGGERS.items() if pattern.search(words)}
         if not named and not _COUNTS.search(words):
             return ""
-        is_short = abs(claim.amount or 0.0) < 99.5 * claim.step
+        is_short = 2 * (claim.amount or _ZERO).copy_abs() < 199 * claim.step
         for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
             if _is_result(claim, result, rounding):
                 return result.text
@@ -121,10 +123,8 @@ class Computations:
 
 def _is_result(claim: TextValue, result: _Computed, rounding: Rounding) -> bool:
     """Return whether a number is a result, rounded to its last digit, in its unit and scale."""
-    if not math.isfinite(result.amount):
-        return False
     operand = result.operand
-    value = TextValue(0, 0, result.amount, 0.0, result.units, scale=operand.value.scale)
+    value = TextValue(0, 0, result.amount, _ZERO, result.units, scale=operand.value.scale)
     around = replace(operand.context, units=frozenset(result.units)) if result.units else operand.context
     free = Rounding(rounding.about, asked=True)
     return compare(claim, value, around=around, rounding=free) <= Agreement.LOOSE
@@ -144,12 +144,12 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
                     yield _Computed(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
-            total = math.fsum(one.amount for one in group)
+            total = add(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
             yield _Computed(total, texts, group[0], group[0].value.units)
             if "average" in named:
                 mean = f"({texts}) / {len(group)}"
-                yield _Computed(total / len(group), mean, group[0], group[0].value.units)
+                yield _Computed(divide(total, Decimal(len(group))), mean, group[0], group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from threading import Lock
 from typing import TypeAlias
@@ -19,12 +20,15 @@ from vrag.reading.answer import ReadPage
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.spans.tokens import tokenize
 from vrag.reading.table_answers.scales import find_scale
+from vrag.reading.table_answers.values import SCALES
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.flat_text import SEPARATOR, FlatText, flatten
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
+from vrag.reading.views.neighbour_pages import read_number_style, read_tables
 from vrag.reading.views.text_lines import Rect
+from vrag.text.numerals import NumberStyle
 from vrag.text.terms import Token, tokens
 from vrag.types import Item
 
@@ -34,13 +38,13 @@ HEAD, ROW, NEXT, CAPTION, PAGE = 0.9, 0.7, 0.5, 0.5, 0.25
 table, and elsewhere on the page; a word in the statement itself has 1."""
 CACHE_SIZE = 128
 """Pages."""
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
+_SCALES = {name: SCALES[name] for name in ("thousand", "million", "billion")}
 _SCALE_OF_PAGE = re.compile(
     r"""(?:\bin|\()\s*(?:(?:US)?[$€£¥]\s?|[A-Z]{3}\s)?(thousand|million|billion)s?\b | [$€£¥]\s?['’]?(000)s?\b
     | [$€£¥]\s?(m|bn|k)\b | (thousand|million|billion)s?\s(?:of\s)?(?:dollars|euros|[$€£¥])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_SCALES_OF_PAGE = {**_SCALES, "000": 1e3, "m": 1e6, "bn": 1e9, "k": 1e3}
+_SCALES_OF_PAGE = {**_SCALES, "000": SCALES["k"], "m": SCALES["m"], "bn": SCALES["bn"], "k": SCALES["k"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def read_source(page: ReadPage) -> SourceText:
         source = _SOURCES.get(key)
     if source is None:
         text = read_page_text(page.item)
-        source = _read(text, text.tables(page.picture))
+        source = _read(text, read_tables(page), read_number_style(page))
         with _LOCK:
             _SOURCES[key] = source
     return source
@@ -119,7 +123,7 @@ _SOURCES: LRUCache[tuple[str, str, str], SourceText] = LRUCache(CACHE_SIZE)
 _LOCK = Lock()
 
 
-def _read(placed: PageText, tables: Sequence[DocumentTable]) -> SourceText:
+def _read(placed: PageText, tables: Sequence[DocumentTable], style: NumberStyle) -> SourceText:
     item = placed.item
     segments = _find_segments(placed, tables) if placed.words else _find_cells(item.text, tables)
     flat = flatten(item.text, segments, keep_paragraphs=not placed.words)
@@ -143,7 +147,7 @@ def _read(placed: PageText, tables: Sequence[DocumentTable]) -> SourceText:
         for at, (start, end) in enumerate(ranges)
     )
     starts = [start for start, _ in ranges]
-    values = [(value, _number_at(starts, value.start)) for value in _find_all_values(flat.text)]
+    values = [(value, _number_at(starts, value.start)) for value in _find_all_values(flat.text, style)]
     title = frozenset(token.term for token in tokens(f"{item.heading} {item.document_name}"))
     numbers = {term: tuple(found) for term, found in places.items()}
     return SourceText(item, placed, flat, terms, numbers, statements, tuple(values), title, companions)
@@ -160,7 +164,7 @@ def _find_segments(page: PageText, tables: Sequence[DocumentTable]) -> list[tupl
         for before, line in pairwise(page.lines)
         if min(before.rect.y2, line.rect.y2) - max(before.rect.y1, line.rect.y1) > 0.5 * line.rect.height
     }
-    boxes = [cell.box.as_tuple() for table in tables for cell in table.cells if cell.box]
+    boxes = [cell.box.as_tuple() for table in tables for cell in table.cells if cell.box and not cell.item]
     if boxes:
         cuts |= _find_cell_edges(page, np.asarray(boxes))
     ranges: list[tuple[int, int]] = []
@@ -236,11 +240,11 @@ def _find_statements(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _find_all_values(text: str) -> Iterator[TextValue]:
+def _find_all_values(text: str, style: NumberStyle) -> Iterator[TextValue]:
     """Yield the values of each part of a flat text; none reaches from one part into the next."""
     at = 0
     for part in text.split(SEPARATOR):
-        for value in find_values(part):
+        for value in find_values(part, style):
             yield value.moved(at)
         at += len(part) + len(SEPARATOR)
 
@@ -298,7 +302,7 @@ def _find_heads(
         places = {
             cell: _inside(cell.box, centers) if cell.box else list(_overlapping(cell.span, spans))
             for cell in table.cells
-            if cell.text and (cell.box or cell.span)
+            if cell.text and (cell.box or cell.span) and not cell.item
         }
         for cell, numbers in places.items():
             heads = [*table.column_heads(cell.column), *table.row_heads(cell.row)]
@@ -346,7 +350,7 @@ class _Surroundings:
         return terms | dict.fromkeys(self.own[at], 1.0)
 
 
-def _value_context(heads: _Heads | None, scales: frozenset[float]) -> ValueContext:
+def _value_context(heads: _Heads | None, scales: frozenset[Decimal]) -> ValueContext:
     if heads is None:
         return ValueContext(scales=scales)
     scale = find_scale(heads.text) or find_scale(heads.caption)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 
 from vrag.reading.table_answers.records import is_year
-from vrag.reading.table_answers.values import Day, Quantity, find_days, find_quantities, parse_numeral
+from vrag.reading.table_answers.values import (
+    SCALES,
+    Day,
+    Quantity,
+    find_days,
+    find_quantities,
+    parse_numeral,
+)
 from vrag.reading.verification.units import Unit, read_unit, units_of
-from vrag.text.numerals import parse_digits
+from vrag.text.numerals import UNKNOWN_STYLE, NumberStyle, multiply, parse_digits
 from vrag.text.terms import is_cjk
 
+_ONE = Decimal(1)
 MAX_TEXT = 40_000
 """Characters of a text in which values are looked for."""
 
@@ -24,16 +33,18 @@ class TextValue:
 
     start: int
     end: int
-    amount: float | None = None
+    amount: Decimal | None = None
     """The number as written, with its sign and its scale; None for dates and times."""
-    step: float = 1.0
+    step: Decimal = _ONE
     """The worth of one unit of its last written digit."""
     units: tuple[Unit, ...] = ()
     """The units that its text may mean; empty if none is written."""
-    other_scale: float = 1.0
+    other_scale: Decimal = _ONE
     """A scale that a letter behind it may also mean, as in `5 m`; 1 without one."""
-    scale: float = 1.0
+    scale: Decimal = _ONE
     """The factor of a word such as million behind it, which `amount` includes; 1 without one."""
+    other_size: Decimal | None = None
+    """Its size if the only separator stands for what it is not taken for: 84,210 may be 84.21."""
     sure_sign: bool = True
     """False where the sign may also be a dash, or brackets around a number that is an aside."""
     ordinal: bool = False
@@ -84,7 +95,6 @@ _RANGE = re.compile(r"\s?(?:[-–—~～]|to|and|or|至|到)\s?(?:US)?[$€£¥]
 _MYRIADS = re.compile(r"(?<![\d.,])(\d{1,4})[万萬](\d,?\d{0,3})(?![\d,])")
 _DASH = re.compile(r"[-–−]\s")
 _LETTER_SCALE = re.compile(r"\s?(?P<scale>mn?|bn|k)(?![\w²³/])", re.IGNORECASE)
-_LETTER_SCALES = {"k": 1e3, "m": 1e6, "mn": 1e6, "bn": 1e9}
 _UNITS_SPELLED = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
@@ -110,11 +120,13 @@ _SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNO
 
 
 @lru_cache(maxsize=4096)
-def find_values(text: str) -> tuple[TextValue, ...]:
+def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValue, ...]:
     """Return the values of a text in order; none overlaps another. Numbers of codes and addresses are none.
 
-    >>> [value.amount for value in find_values("From $3.2 million to (1,150) t, or twenty-five kilometres")]
-    [3200000.0, -1150.0, 25.0]
+    `style` is that of the document.
+
+    >>> [int(value.amount) for value in find_values("From $3.2 million to (1,150) t, twenty-five")]
+    [3200000, -1150, 25]
     """
     text = text[:MAX_TEXT]
     taken = _Ranges()
@@ -125,8 +137,8 @@ def find_values(text: str) -> tuple[TextValue, ...]:
         for match in pattern.finditer(text):
             if pattern is CODE or parse_digits(match[0]) is None:  # 1.234.567 is a number
                 taken.add(*match.span())
-    for find in (_find_percents, _find_myriads, _find_numbers, _find_spelled):
-        found += taken.keep(find(text))
+    for values in (_find_percents(text), _find_myriads(text), _find_numbers(text, style), _find_spelled(text)):
+        found += taken.keep(values)
     return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
 
 
@@ -163,14 +175,14 @@ def _find_percents(text: str) -> Iterator[TextValue]:
     """Yield Chinese percentages."""
     for match in _PERCENT_OF.finditer(text):
         number = parse_numeral(match[1])
-        amount = float(match[1]) if number is None else float(number)
+        amount = Decimal(match[1]) if number is None else Decimal(number)
         yield TextValue(*match.span(), amount, units=units_of("%"))
 
 
 def _find_myriads(text: str) -> Iterator[TextValue]:
     """Yield Japanese numbers such as 4万2136."""
     for match in _MYRIADS.finditer(text):
-        yield TextValue(*match.span(), 1e4 * float(match[1]) + float(match[2].replace(",", "")))
+        yield TextValue(*match.span(), Decimal(10_000 * int(match[1]) + int(match[2].replace(",", ""))))
 
 
 def _minutes(match: re.Match[str]) -> int:
@@ -197,8 +209,9 @@ def _find_years(text: str) -> Iterator[TextValue]:
         yield TextValue(*match.span(1), day=Day(int(match[1]), 0, 0))
 
 
-def _find_numbers(text: str) -> list[TextValue]:
-    return [value for quantity in find_quantities(text, words=False) if (value := _read(text, quantity))]
+def _find_numbers(text: str, style: NumberStyle) -> list[TextValue]:
+    quantities = find_quantities(text, words=False, style=style)
+    return [value for quantity in quantities if (value := _read(text, quantity))]
 
 
 def _read(text: str, quantity: Quantity) -> TextValue | None:
@@ -210,33 +223,34 @@ def _read(text: str, quantity: Quantity) -> TextValue | None:
     units = units_of(quantity.unit) if quantity.unit else ()
     if not units and (currency := _CURRENCY_BEFORE.search(before)):
         units, start = units_of(currency[1].rstrip(".")), start - len(currency[0])
-    scale, other = quantity.scale, 1.0
+    scale, other = quantity.scale, _ONE
     letter = _LETTER_SCALE.match(text, end) if scale == 1 else None
     if letter and units:
-        scale, end = _LETTER_SCALES[letter["scale"].lower()], letter.end()
+        scale, end = SCALES[letter["scale"].lower()], letter.end()
     elif letter:
-        other = _LETTER_SCALES[letter["scale"].lower()]
+        other = SCALES[letter["scale"].lower()]
         end = letter.end()
         units = read_unit(text, letter.start())[0]
     if not units:
         units, end = read_unit(text, end)
     is_plain = scale == 1 and not units and _YEAR.fullmatch(core) is not None
-    if is_plain and is_year(abs(amount)):
+    if is_plain and is_year(amount.copy_abs()):
         return TextValue(start, end, day=Day(int(abs(amount)), 0, 0))
     return TextValue(
         start,
         end,
-        amount * scale,
-        10.0**-quantity.decimals * scale,
+        multiply(amount, scale),
+        scale.scaleb(-quantity.decimals),
         units,
         scale=scale,
+        other_size=None if quantity.other is None else multiply(quantity.other, scale),
         other_scale=other,
         sure_sign=_has_sure_sign(before, core),
         ordinal=quantity.ordinal,
     )
 
 
-def _read_sign(text: str, quantity: Quantity) -> tuple[float, int, int]:
+def _read_sign(text: str, quantity: Quantity) -> tuple[Decimal, int, int]:
     """Return a number with its sign, and its range without blanks, single brackets and dashes."""
     written = text[quantity.start : quantity.end]
     start, end = quantity.end - len(written.lstrip()), quantity.start + len(written.rstrip())
@@ -249,9 +263,9 @@ def _read_sign(text: str, quantity: Quantity) -> tuple[float, int, int]:
     if dash and not is_cjk(text[start - 1 : start]):
         start += dash.end()
     elif dash:  # no range, as behind a digit
-        amount = -amount
+        amount = amount.copy_negate()
     elif amount > 0 and _MINUS_BEFORE.search(text[max(start - 2, 0) : start]):
-        amount, start = -amount, start - 1
+        amount, start = amount.copy_negate(), start - 1
     return amount, start, end
 
 
@@ -270,10 +284,10 @@ def _find_spelled(text: str) -> list[TextValue]:
         if all(word in _SPELLED_SCALES for word in words) or words == ["one"]:
             continue
         units, end = read_unit(text, match.end())
-        found.append(TextValue(match.start(), end, float(_compose(words)), 1.0, units, spelled=True))
+        found.append(TextValue(match.start(), end, Decimal(_compose(words)), _ONE, units, spelled=True))
     for match in _SPELLED_ORDINAL.finditer(text):
         number = _SPELLED_ORDINALS[match[0].lower()]
-        found.append(TextValue(*match.span(), float(number), ordinal=True, spelled=True))
+        found.append(TextValue(*match.span(), Decimal(number), ordinal=True, spelled=True))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import NamedTuple
 
 
@@ -12,7 +13,7 @@ class Unit(NamedTuple):
 
     dimension: str
     """The quantity that it measures; each currency is a quantity of its own."""
-    factor: float = 1.0
+    factor: Decimal = Decimal(1)
 
 
 _TABLE = """
@@ -105,7 +106,7 @@ def _read_table() -> tuple[dict[str, tuple[Unit, ...]], dict[str, tuple[Unit, ..
     for row in _TABLE.strip().splitlines():
         head, _, forms = row.partition(":")
         dimension, factor = head.split()
-        unit = Unit(dimension, float(factor))
+        unit = Unit(dimension, Decimal(factor))
         signs, _, names = forms.partition(";")
         for sign in signs.split():
             symbols[sign] = (*symbols.get(sign, ()), unit)
@@ -136,7 +137,7 @@ def read_unit(text: str, at: int) -> tuple[tuple[Unit, ...], int]:
     """Return the units that the text at a place may mean, and where they end; none, and the place, without.
 
     >>> read_unit("12 kilometres", 2), read_unit("12 ferries", 2)
-    (((Unit(dimension='length', factor=1000.0),), 13), ((), 2))
+    (((Unit(dimension='length', factor=Decimal('1000')),), 13), ((), 2))
     """
     match = _BEHIND.match(text, at)
     return (units_of(match[1]), match.end()) if match else ((), at)
@@ -145,8 +146,8 @@ def read_unit(text: str, at: int) -> tuple[tuple[Unit, ...], int]:
 def units_of(form: str) -> tuple[Unit, ...]:
     """Return the units that a spelling may mean; none for any other text.
 
-    >>> units_of("pounds"), units_of("ferries")
-    ((Unit(dimension='mass', factor=0.45359237), Unit(dimension='GBP', factor=1.0)), ())
+    >>> [str(unit.factor) for unit in units_of("pounds")], units_of("ferries")
+    (['0.45359237', '1'], ())
     """
     return _SYMBOLS.get(form) or _WORDS.get(form.casefold(), ())
 
