@@ -80,9 +80,7 @@ def combine_pairs(
         yield from _column_pairs(question, grid, sets, operations)
 
 
-def _is_cost(
-    question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]
-) -> bool:
+def _is_cost(question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]) -> bool:
     """Return whether two negative numbers are amounts that are spent: one that grows is a growth."""
     heads = [other.texts[record] for other in grid.columns if other.is_head for record in records]
     names = " ".join([column.name, *heads])
@@ -180,6 +178,4 @@ def _column_pairs(
                 kinds = {value.unit == "%" for value in values}
                 if one < two and len(numbers) == 2 and len(kinds) == 1:
                     difference = subtract(*numbers).copy_abs()
-                    yield Program(
-                        TableOperation.DIFFERENCE, number, -2 - two, one, (), difference, (record,)
-                    )
+                    yield Program(TableOperation.DIFFERENCE, number, -2 - two, one, (), difference, (record,))

@@ -113,7 +113,13 @@ def _parts(column: GridColumn, record: int, number: int, where: int) -> Iterator
         yield Program(TableOperation.NUMBER, number, -1, where, (), Decimal(value.day.year), (record,))
     if value.number is not None and value.second is not None:
         yield Program(
-            TableOperation.SPAN, number, -1, where, (), subtract(value.second.copy_abs(), value.number).copy_abs(), (record,)
+            TableOperation.SPAN,
+            number,
+            -1,
+            where,
+            (),
+            subtract(value.second.copy_abs(), value.number).copy_abs(),
+            (record,),
         )
 
 

@@ -53,7 +53,9 @@ _NUMBER = re.compile(
     (?P<ordinal>st\b|nd\b|rd\b|th\b)?""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SPACED = re.compile(r"(?:[-+−–(]|US\$|[$€£¥]|\s)*\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?:[-−)%€$£¥]|EUR|USD|kr|\s)*")
+_SPACED = re.compile(
+    r"(?:[-+−–(]|US\$|[$€£¥]|\s)*\d{1,3}(?: \d{3})+(?:[.,]\d+)?(?:[-−)%€$£¥]|EUR|USD|kr|\s)*"
+)
 """A cell with nothing but a number whose thousands are parted by spaces."""
 _GROUP_SPACE = re.compile(r"(?<=\d) (?=\d{3}(?!\d))")
 _FIGURES = re.compile(DIGITS)
@@ -253,9 +255,7 @@ def _find_clock(text: str) -> Decimal | None:
     return int(match["h"] or 0) * 3600 + int(match["m"]) * 60 + Decimal(match["s"])
 
 
-def find_quantities(
-    text: str, *, words: bool = True, style: NumberStyle = UNKNOWN_STYLE
-) -> list[Quantity]:
+def find_quantities(text: str, *, words: bool = True, style: NumberStyle = UNKNOWN_STYLE) -> list[Quantity]:
     """Return the numbers of a text up to 1e100 in order, those in words too if `words`.
 
     >>> [int(quantity.value) for quantity in find_quantities("between 1.5 million and two dozen")]

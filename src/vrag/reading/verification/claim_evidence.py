@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.geometry import Box
-from vrag.reading.answer import ReadPage
+from vrag.reading.answer import MarkRole, Reading, ReadPage
 from vrag.reading.verification.claim import Claim, ClaimDoubt, ClaimVerdict
 from vrag.reading.verification.source_text import SourceText, read_source
+from vrag.reading.views.neighbour_pages import read_tables
+from vrag.reading.views.text_lines import Rect
 from vrag.text.terms import STOP_WORDS, is_cjk, one_edit_apart, tokens
 
 Support = list[NDArray[np.float64]]
@@ -171,6 +173,29 @@ class ClaimEvidence:
             np.asarray([bool(some) for some in forms], np.bool_),
             tuple(_strengths(text, forms) for text in self.texts),
         )
+
+    def is_of_part(self, page: int, rect: Rect | None) -> bool:
+        """Return whether a place lies in a table of which only a part is known."""
+        source = next(one for one in self.sources if one.page.item.id == self.texts[page].item.id)
+        tables = [table for table in read_tables(source.page) if table.is_part]
+        point = rect.box().center if rect is not None else None
+        return any(table.box is None or point is None or table.box.covers(*point) for table in tables)
+
+    def find_marked(self, reading: Reading) -> list[ItemWords]:
+        """Return the cells that an answer of the reader was computed from; none of a part of a table."""
+        page = next((at for at, text in enumerate(self.texts) if text.item.id == reading.item), None)
+        boxes = [mark.box for mark in reading.marks if mark.role is MarkRole.OPERAND]
+        if page is None or any(self.is_of_part(page, Rect(*box.as_tuple())) for box in boxes):
+            return []
+        text = self.texts[page].page
+        found: list[ItemWords] = []
+        for box in boxes:
+            inside = [(start, end) for start, end, rect in text.words if box.covers(*rect.box().center)]
+            if not inside:
+                return []
+            start, end = min(inside)[0], max(end for _, end in inside)
+            found.append(ItemWords(reading.item, start, end, " ".join(text.text[start:end].split())))
+        return found
 
     def find_name(self, name: str, share: float = MIN_WHOLE_SHARE) -> Iterator[TextPlace]:
         """Yield the places that have all words of a name near each other, in any order.

@@ -189,18 +189,17 @@ class _SecondReading:
         if page is None or not runs:
             return _STATED
         written = _words_at(page, words)
-        wanted = page.text[written[0][0] : written[-1][1]]
+        first, last = written[0][0], written[-1][1]
+        wanted = page.text[first:last]
         texts = [self.texts.get(run) for run in runs]
         parts = [
-            _part_of(
-                page.text[run.start : run.end], words.start - run.start, words.end - run.start, read.text
-            )
+            _part_of(page.text[run.start : run.end], first - run.start, last - run.start, read.text)
             for run, read in zip(runs, texts, strict=True)
             if read is not None
         ]
         if len(parts) < len(runs):
             return _STATED
-        if is_same(words.text, " ".join(parts)) or is_same(wanted, " ".join(parts)):
+        if is_same(wanted, " ".join(parts)):
             return _SEEN
         return self._read_closely(page, written, wanted) if len(runs) == 1 else _STATED
 
@@ -297,11 +296,9 @@ def _is_beside(page: PageText, one: PlacedWord, other: PlacedWord, angle: int) -
 
 
 def _part_of(text: str, start: int, end: int, read: str) -> str:
-    """Return the part of a reading of a run of words that stands for a range of its text."""
-    kept = [at for at, sign in enumerate(text) if not sign.isspace()]
-    wanted = "".join(text[at] for at in kept)
-    first, last = (sum(at < bound for at in kept) for bound in (max(start, 0), max(end, 0)))
-    shown = "".join(read.split())
+    """Return the words in a reading of a run that stand for a range of its text."""
+    first, last = (len(" ".join(f"{text[:bound]}|".split())) - 1 for bound in (max(start, 0), max(end, 0)))
+    wanted, shown = (" ".join(one.split()) for one in (text, read))
     begin, stop = len(shown), 0
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, wanted, shown, autojunk=False).get_opcodes():
         if i2 <= first or i1 >= last:
@@ -309,6 +306,10 @@ def _part_of(text: str, start: int, end: int, read: str) -> str:
         is_even = tag == "equal" or i2 - i1 == j2 - j1
         begin = min(begin, j1 + (max(first - i1, 0) if is_even else 0))
         stop = max(stop, j2 - (max(i2 - last, 0) if is_even else 0))
+    while 0 < begin < stop and not shown[begin - 1].isspace():
+        begin -= 1
+    while begin < stop < len(shown) and not shown[stop].isspace():
+        stop += 1
     return shown[begin:stop]
 
 

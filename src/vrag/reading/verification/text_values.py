@@ -137,7 +137,12 @@ def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValu
         for match in pattern.finditer(text):
             if pattern is CODE or parse_digits(match[0]) is None:  # 1.234.567 is a number
                 taken.add(*match.span())
-    for values in (_find_percents(text), _find_myriads(text), _find_numbers(text, style), _find_spelled(text)):
+    for values in (
+        _find_percents(text),
+        _find_myriads(text),
+        _find_numbers(text, style),
+        _find_spelled(text),
+    ):
         found += taken.keep(values)
     return tuple(_share_units(text, sorted(found, key=lambda value: value.start)))
 

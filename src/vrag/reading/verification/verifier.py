@@ -33,7 +33,7 @@ from vrag.reading.verification.claim_evidence import (
 )
 from vrag.reading.verification.claims import ReadSentence, SentenceName, read_statements
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
-from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
+from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Derivation, Operand
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.undecidable import is_place_name, leave_undecidable
@@ -187,11 +187,31 @@ class _SentenceCheck:
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
-        if derivation:
-            return ClaimCheck(claim, ClaimVerdict.STATED, found=derivation, is_computed=True)
+        if derivation is not None:
+            return self._check_derivation(claim, derivation)
         if self._is_counted(value, ranked):
             return ClaimCheck(claim, ClaimVerdict.UNVERIFIED, needs_picture=True)
         return check
+
+    def _check_derivation(self, claim: Claim, derivation: Derivation) -> ClaimCheck:
+        """Return the verdict on a number that follows from others, with their places."""
+        operands = [
+            self.evidence.words_at(page, operand.value.start, operand.value.end)
+            for operand in derivation.operands
+            if not self.evidence.is_of_part(page := operand.statement[0], operand.rect)
+        ]
+        if derivation.reading is not None:
+            operands = self.evidence.find_marked(derivation.reading)
+        is_known = bool(operands) and len(operands) >= len(derivation.operands)
+        items = {words.item for words in operands}
+        return ClaimCheck(
+            claim,
+            ClaimVerdict.STATED,
+            tuple(at for at, one in enumerate(self.evidence.sources) if one.page.item.id in items),
+            derivation.text,
+            is_computed=True,
+            operands=tuple(operands) if is_known else (),
+        )
 
     def _margin(self, claim: Claim, value: TextValue) -> float:
         """Return how much better another value must fit to contradict one that stands on the page."""
