@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vrag.reading.verification.claim import Claim, ClaimKind
-from vrag.reading.verification.claims import extract_claims
+from vrag.reading.verification.claims import SentenceName, extract_claims, read_sentences
 
 MONTHS: Sequence[str] = (
     "January February March April May June July August September October November December".split()
@@ -107,12 +107,12 @@ def alter(
     `other_names` stand on other pages, `own_names` and `own_numbers` on the page of the answer.
     """
     claims = extract_claims(answer)
-    numbers, dates, names = (
-        [claim for claim in claims if claim.kind is kind]
-        for kind in (ClaimKind.NUMBER, ClaimKind.DATE, ClaimKind.NAME)
+    numbers, dates = (
+        [claim for claim in claims if claim.kind is kind] for kind in (ClaimKind.NUMBER, ClaimKind.DATE)
     )
+    names = find_names(answer)
     numbers = [claim for claim in numbers if re.search(r"[0-9]", claim.text)]
-    makers: list[tuple[Change, list[Claim], Callable[[str], str | None]]] = [
+    makers: list[tuple[Change, Sequence[Claim | SentenceName], Callable[[str], str | None]]] = [
         (Change.DIGIT, numbers, lambda text: change_digit(text, chance)),
         (Change.SIGN, numbers, change_sign),
         (Change.UNIT, numbers, lambda text: change_unit(text, chance)),
@@ -129,6 +129,11 @@ def alter(
                 yield Altered(change, altered, claim.start, claim.start + len(text))
                 break
     yield from _alter_words(answer, chance)
+
+
+def find_names(text: str) -> list[SentenceName]:
+    """Return the names in the sentences of a text."""
+    return [name for sentence in read_sentences(text) for name in sentence.names]
 
 
 def _alter_words(answer: str, chance: random.Random) -> Iterator[Altered]:

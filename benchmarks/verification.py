@@ -12,8 +12,8 @@ are a row of their own.
 longer one is the page and the other one the answer. With a collection, the gold answers of a data set are
 checked on their gold pages and regions. Synthetic documents are always checked too.
 
-An answer counts by its worst claim. An altered one is caught where a claim is contradicted or not found, a
-right one is doubted wrongly there. Tables and paragraphs are parted in two halves by their topic: rules and
+An answer counts by its worst claim. An altered one is caught where a claim is doubted or unverified, a right
+one is doubted wrongly there. Tables and paragraphs are parted in two halves by their topic: rules and
 thresholds were chosen on `tune`.
 """
 
@@ -28,14 +28,14 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.alterations import Change, alter, reword
+from benchmarks.alterations import Change, alter, find_names, reword
 from benchmarks.grounding import open_documents
 from vrag.agent.page_reading import open_page
 from vrag.corpus.convert import convert_all
@@ -50,7 +50,7 @@ from vrag.reading.training.answer_data import read_answer_questions
 from vrag.reading.training.table_data import TableCase
 from vrag.reading.training.text_data import read_drcd, read_shifts
 from vrag.reading.training.typeset_pages import typeset_page
-from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict, worst_verdict
 from vrag.reading.verification.claims import extract_claims
 from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
 from vrag.synthesis.corpus import TEMPLATES, SynthesisOptions, synthesize
@@ -62,7 +62,8 @@ COUNT = 300
 SYNTHETIC_DOCUMENTS = 36
 MAIN_CHANGES = Change.DIGIT, Change.SIGN, Change.UNIT, Change.NAME, Change.DATE
 HALVES = "tune", "report"
-WORST = (ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.ONLY_VISIBLE, ClaimVerdict.SUPPORTED)
+ROW_NAMES = "doubted", "unverified", "picture alone", "stated"
+"""The verdicts of the rules; of those unverified, what a look at the picture alone can decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +95,20 @@ class Sample:
 class Row:
     """The verdicts on the answers of one kind."""
 
-    verdicts: Counter[ClaimVerdict] = field(default_factory=Counter[ClaimVerdict])
+    verdicts: Counter[str] = field(default_factory=Counter[str])
     examples: list[str] = field(default_factory=list[str])
 
-    def add(self, verdict: ClaimVerdict, example: str) -> None:
+    def add(self, verdict: str, example: str) -> None:
         """Count a verdict; keep an example."""
         self.verdicts[verdict] += 1
-        self.examples.append(f"{verdict.value}: {example}")
+        self.examples.append(f"{verdict}: {example}")
 
     @property
     def total(self) -> int:
         """Number of answers."""
         return self.verdicts.total()
 
-    def share(self, *verdicts: ClaimVerdict) -> float:
+    def share(self, *verdicts: str) -> float:
         """Return the share of some verdicts."""
         return sum(self.verdicts[verdict] for verdict in verdicts) / max(self.total, 1)
 
@@ -287,10 +288,11 @@ def read_synthetic(documents: int, seed: int) -> Iterator[Sample]:
         )
 
 
-def worst_verdict(checks: Iterable[ClaimCheck]) -> ClaimVerdict:
-    """Return the worst verdict; supported without any claim."""
-    verdicts = {check.verdict for check in checks}
-    return next((verdict for verdict in WORST if verdict in verdicts), ClaimVerdict.SUPPORTED)
+def name_worst(checks: Sequence[ClaimCheck]) -> str:
+    """Return the name of the worst verdict, one of `ROW_NAMES`; stated without any claim."""
+    worst = worst_verdict(check.verdict for check in checks) or ClaimVerdict.STATED
+    of_worst = [check for check in checks if check.verdict is worst]
+    return "picture alone" if any(check.needs_picture for check in of_worst) else worst.value
 
 
 def describe(sample: Sample, answer: str, checks: Sequence[ClaimCheck]) -> str:
@@ -298,7 +300,7 @@ def describe(sample: Sample, answer: str, checks: Sequence[ClaimCheck]) -> str:
     doubts = "; ".join(
         f"{check.claim.kind.value} {check.claim.text!r} {check.verdict.value} {check.found[:60]!r}"
         for check in checks
-        if check.verdict is not ClaimVerdict.SUPPORTED
+        if check.verdict is not ClaimVerdict.STATED
     )
     return f"[{sample.source}/{sample.form}] {sample.question} → {answer!r} ({doubts})"
 
@@ -310,13 +312,13 @@ class Measure:
     rows: dict[str, Row] = field(default_factory=lambda: defaultdict(Row))
     milliseconds: list[float] = field(default_factory=list[float])
 
-    def check(self, kind: str, sample: Sample, answer: str) -> ClaimVerdict:
+    def check(self, kind: str, sample: Sample, answer: str) -> str:
         """Check an answer and count its verdict."""
         sources = sample.sources
         begun = time.perf_counter()
         checks = check_claims(sample.question, answer, sources)
         self.milliseconds.append(1000 * (time.perf_counter() - begun))
-        verdict = worst_verdict(checks)
+        verdict = name_worst(checks)
         self.rows[kind].add(verdict, describe(sample, answer, checks))
         return verdict
 
@@ -326,13 +328,7 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
     chance = random.Random(seed)
     result = Measure()
     shuffled = chance.sample(samples, len(samples))
-    names = [
-        claim.text
-        for sample in shuffled
-        if sample.form == "short"
-        for claim in extract_claims(sample.answer)
-        if claim.kind is ClaimKind.NAME
-    ]
+    names = [name.text for sample in shuffled if sample.form == "short" for name in find_names(sample.answer)]
     sentences = [sample for sample in shuffled if sample.form == "sentence"]
     quota = _Quota(count)
     for sample in shuffled:
@@ -342,7 +338,11 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
         text = "\n".join(item.text for item in sample.pages)
         absent = [name for name in chance.sample(names, min(40, len(names))) if name not in text]
         of_page = [claim for claim in extract_claims(page.text) if claim.text not in sample.answer]
-        own = [claim.text for claim in of_page if claim.kind is ClaimKind.NAME and "\n" not in claim.text]
+        own = [
+            name.text
+            for name in find_names(page.text)
+            if name.text not in sample.answer and "\n" not in name.text
+        ]
         numbers = [
             claim.text for claim in of_page if claim.kind is ClaimKind.NUMBER and "\n" not in claim.text
         ]
@@ -364,12 +364,7 @@ def measure(samples: Sequence[Sample], count: int, seed: int) -> Measure:
 def measure_extra(result: Measure, samples: Sequence[Sample], seed: int) -> None:
     """Check gold answers and those of synthetic documents, and what is altered in them."""
     chance = random.Random(seed)
-    names = [
-        claim.text
-        for sample in samples
-        for claim in extract_claims(sample.answer)
-        if claim.kind is ClaimKind.NAME
-    ]
+    names = [name.text for sample in samples for name in find_names(sample.answer)]
     for sample in samples:
         result.check(f"{sample.form}: right", sample, sample.answer)
         text = "\n".join(item.text for item in sample.pages)
@@ -399,12 +394,12 @@ class _Quota:
 def table_of(rows: dict[str, Row]) -> list[str]:
     """The lines of a table in Markdown."""
     lines = [
-        "| answers | n | contradicted | not found | only visible | supported |",
+        f"| answers | n | {' | '.join(ROW_NAMES)} |",
         "|---|---|---|---|---|---|",
     ]
     for kind in sorted(rows):
         row = rows[kind]
-        shares = " | ".join(f"{100 * row.share(verdict):.1f} %" for verdict in WORST)
+        shares = " | ".join(f"{100 * row.share(verdict):.1f} %" for verdict in ROW_NAMES)
         lines.append(f"| {kind} | {row.total} | {shares} |")
     for title, kinds in (
         (
@@ -423,7 +418,7 @@ def table_of(rows: dict[str, Row]) -> list[str]:
         total = Row()
         for kind in kinds:
             total.verdicts += rows[kind].verdicts if kind in rows else Counter()
-        shares = " | ".join(f"{100 * total.share(verdict):.1f} %" for verdict in WORST)
+        shares = " | ".join(f"{100 * total.share(verdict):.1f} %" for verdict in ROW_NAMES)
         lines.append(f"| **{title}** | {total.total} | {shares} |")
     return lines
 
@@ -463,7 +458,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nmilliseconds per answer: median {median(times):.1f}, 95 % {times[int(0.95 * len(times))]:.1f}")
     for kind, row in sorted(result.rows.items() if options.examples else ()):
         right = kind.startswith(("right", "reworded"))
-        wrong = [one for one in row.examples if one.startswith("supported") is not right]
+        wrong = [one for one in row.examples if one.startswith("stated") is not right]
         print(f"\n{kind}:", *wrong[: options.examples], sep="\n  ")
     if options.json:
         content = {kind: row.examples for kind, row in result.rows.items()}

@@ -87,11 +87,11 @@ def claim(
 
 
 CLAIMS = (
-    claim("12 crowns", ClaimVerdict.CONTRADICTED, 1, found="13 crowns"),
-    claim("48,200 passengers", ClaimVerdict.SUPPORTED, 2, found="48,200 passengers"),
-    claim("2024", ClaimVerdict.NOT_FOUND, kind=ClaimKind.DATE),
+    claim("12 crowns", ClaimVerdict.DOUBTED, 1, found="13 crowns"),
+    claim("48,200 passengers", ClaimVerdict.STATED, 2, found="48,200 passengers"),
+    claim("2024", ClaimVerdict.UNVERIFIED, kind=ClaimKind.DATE),
 )
-VERDICTS = "3 claims checked: 1 supported, 1 contradicted, 1 not found."
+VERDICTS = "None of 3 statements verified on the page, 1 stated in the text, 1 doubted, 1 not found."
 CONTRADICTION = "The evidence says “13 crowns” [1], not “12 crowns”."
 DOUBT = "Not found in the evidence: “2024”."
 

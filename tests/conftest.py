@@ -84,6 +84,7 @@ def pytest_collection_finish() -> None:
 _FOREIGN = ("VRAG_", "OPENAI_", "OPENROUTER_", "GEMINI_", "ANTHROPIC_", "DASHSCOPE_")
 _DEFAULTS = {
     "VRAG_PROBE": "false",  # scripted models answer in the order of their script
+    "VRAG_SECOND_READING": "false",  # OCR again; the tests that need it turn it on
     "VRAG_OCR": "false",  # takes most of the time of a conversion; the tests that need it turn it on
     "VRAG_WORKERS": "1",  # each process takes time to start; several are started in tests of converting
 }

@@ -285,6 +285,11 @@ class Settings(BaseSettings):
         description="Compare the claims of an answer with the text of its evidence: tell shows verdicts, "
         "repair asks the model once to look again, withdraw gives no answer that is in doubt.",
     )
+    second_reading: bool = Field(
+        default=True,
+        description="Read the places that an answer rests on a second time, as a picture, by OCR: what both "
+        "readings say is verified, and a number that they read differently is doubted.",
+    )
     verify_by: Literal["rules", "judge"] = "rules"
     """What checks claims: rules, or also the judge model, on the pictures, where rules cannot decide."""
     actions: Names = ()

@@ -46,11 +46,11 @@ def asked(desk: Desk, answer: str) -> StoredRun:
 
 
 def claims() -> tuple[CheckedClaim, ...]:
-    """The price is contradicted, the number supported, the year is not found."""
+    """The price is doubted, the number stated, the year is not found."""
     verdicts = {
-        "4.20": ClaimVerdict.CONTRADICTED,
-        "84,210": ClaimVerdict.SUPPORTED,
-        "2024": ClaimVerdict.NOT_FOUND,
+        "4.20": ClaimVerdict.DOUBTED,
+        "84,210": ClaimVerdict.STATED,
+        "2024": ClaimVerdict.UNVERIFIED,
     }
     return tuple(
         CheckedClaim(
@@ -58,8 +58,8 @@ def claims() -> tuple[CheckedClaim, ...]:
             start=ANSWER.index(words),
             end=ANSWER.index(words) + len(words),
             verdict=verdict,
-            numbers=(1,) if verdict is ClaimVerdict.CONTRADICTED else (),
-            found="4.30" if verdict is ClaimVerdict.CONTRADICTED else "",
+            numbers=(1,) if verdict is ClaimVerdict.DOUBTED else (),
+            found="4.30" if verdict is ClaimVerdict.DOUBTED else "",
         )
         for words, verdict in verdicts.items()
     )
@@ -163,7 +163,7 @@ def test_what_was_found_by_its_words_is_shown_enlarged_with_its_marks(desk: Desk
 def check_verdicts(page: Page) -> None:
     """What is in doubt is marked, in words too."""
     expect(page.locator(".claims")).to_contain_text(
-        "3 claims checked: 1 supported, 1 contradicted, 1 not found."
+        "None of 3 statements verified on the page, 1 stated in the text, 1 doubted, 1 not found."
     )
     expect(page.locator(".claims li")).to_have_text(
         [
@@ -173,7 +173,7 @@ def check_verdicts(page: Page) -> None:
     )
     marked = page.locator("#answer-text .claim")
     expect(marked).to_have_text(["4.20", "2024"])
-    expect(marked.first).to_have_attribute("data-verdict", "contradicted")
+    expect(marked.first).to_have_attribute("data-verdict", "doubted")
     expect(marked.first).to_have_attribute("title", "The evidence says “4.30” [1], not “4.20”.")
     expect(page.locator(f"[id='{marked.first.get_attribute('aria-describedby')}']")).to_contain_text("4.30")
 

@@ -409,14 +409,14 @@ def test_a_quote_is_cut_around_the_words_that_a_claim_rests_on(
         quote=quote,
     )
     claim = CheckedClaim(
-        kind=ClaimKind.NUMBER, start=0, end=6, verdict=ClaimVerdict.SUPPORTED, numbers=(1,), found="48,200"
+        kind=ClaimKind.NUMBER, start=0, end=6, verdict=ClaimVerdict.STATED, numbers=(1,), found="48,200"
     )
     end = AnswerGiven(
         **BASE, text="48,200", evidence=(place,), claims=(claim,), stop_reason=StopReason.ANSWERED
     )
     out = said(capsys, tmp_path, started(), end)
     assert "Answer: 48,200 [1]" in out
-    assert "1 claim checked: 1 supported." in out
+    assert "None of 1 statement verified on the page, 1 stated in the text." in out
     assert "[1] a.pdf, part of page 1" in out
     assert "The ferry carried 48,200 people." in out
     assert len(out) < 600

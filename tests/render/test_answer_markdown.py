@@ -239,11 +239,11 @@ class TestMarkers:
         from vrag.agent.answers.citation import CheckedClaim
         from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 
-        claim = CheckedClaim(kind=ClaimKind.NUMBER, start=0, end=1, verdict=ClaimVerdict.NOT_FOUND)
+        claim = CheckedClaim(kind=ClaimKind.NUMBER, start=0, end=1, verdict=ClaimVerdict.UNVERIFIED)
         text = "| a | b |\n|---|---|\n| \ue0010\ue002x | **y** z\ue003 w |"
         read = page(SignedAnswer(text, (claim,)))
         assert [a for tag, a in read.tags if tag == "span"] == [
-            {"class": "claim not_found", "title": "not found"}
+            {"class": "claim unverified", "title": "not found"}
         ] * 3
 
 

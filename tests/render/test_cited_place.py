@@ -38,11 +38,11 @@ def test_a_place_has_the_parts_and_the_verdicts_that_are_about_it(tmp_path: Path
         (evidence_on(), evidence_on(2, other)),
         citations=(part("Sales rose by 4 %.", 1), part("The margin fell to 1.2 %.", 1, 2)),
         claims=(
-            claim("4 %", ClaimVerdict.SUPPORTED, 1),
-            claim("1.2 %", ClaimVerdict.CONTRADICTED, 2),
-            claim("fell", ClaimVerdict.NOT_FOUND),
-            claim("Nobody", ClaimVerdict.NOT_FOUND),
-            claim("Sales rose by 4 %.", ClaimVerdict.CONTRADICTED, 1).model_copy(
+            claim("4 %", ClaimVerdict.STATED, 1),
+            claim("1.2 %", ClaimVerdict.DOUBTED, 2),
+            claim("fell", ClaimVerdict.UNVERIFIED),
+            claim("Nobody", ClaimVerdict.UNVERIFIED),
+            claim("Sales rose by 4 %.", ClaimVerdict.DOUBTED, 1).model_copy(
                 update={"kind": ClaimKind.SENTENCE}
             ),
         ),
@@ -51,9 +51,9 @@ def test_a_place_has_the_parts_and_the_verdicts_that_are_about_it(tmp_path: Path
     assert (first.number, second.number) == ("1", "2")
     assert first.parts == ("Sales rose by 4 %.", "The margin fell to 1.2 %.")
     assert second.parts == ("The margin fell to 1.2 %.",)
-    assert first.verdict_lines == ("Supported [1]: “4 %”.", "Not found in the evidence: “fell”.")
+    assert first.verdict_lines == ("Stated in the text [1]: “4 %”.", "Not found in the evidence: “fell”.")
     assert second.verdict_lines[0] == "The evidence [2] contradicts “1.2 %”."
-    assert (first.verdict, second.verdict) == (ClaimVerdict.NOT_FOUND, ClaimVerdict.CONTRADICTED)
+    assert (first.verdict, second.verdict) == (ClaimVerdict.UNVERIFIED, ClaimVerdict.DOUBTED)
     assert "Cited for: The margin fell to 1.2 %." in second.note
     assert "The evidence [2] contradicts “1.2 %”." in second.note
     assert second.summary == "[2] The margin fell to 1.2 %."
@@ -92,10 +92,11 @@ def test_a_note_is_bounded_and_has_no_control_characters() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "worst"),
     [
-        ("supported", "supported"),
-        ("supported only_visible", "only_visible"),
-        ("only_visible not_found supported", "not_found"),
-        ("not_found contradicted", "contradicted"),
+        ("seen", "seen"),
+        ("seen computed", "computed"),
+        ("stated seen", "stated"),
+        ("stated unverified seen", "unverified"),
+        ("unverified doubted", "doubted"),
     ],
 )
 def test_the_worst_verdict_counts(tmp_path: Path, verdicts: str, worst: str) -> None:

@@ -59,7 +59,7 @@ def test_words_that_are_marked_twice_are_not_darker() -> None:
 
 
 def test_what_is_contradicted_has_another_colour() -> None:
-    drawn = draw_page(WHITE, place_of(evidence_on(), verdict=ClaimVerdict.CONTRADICTED))
+    drawn = draw_page(WHITE, place_of(evidence_on(), verdict=ClaimVerdict.DOUBTED))
     assert same(drawn, RED).any()
     assert not same(drawn, TEAL).any()
 

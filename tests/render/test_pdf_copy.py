@@ -163,7 +163,7 @@ def test_a_note_tells_number_question_answer_verdict_and_quote() -> None:
         evidence_on(),
         "2.1",
         answer="Marge: 1,2 %\x00 利润",
-        verdict=ClaimVerdict.CONTRADICTED,
+        verdict=ClaimVerdict.DOUBTED,
         verdict_lines=("The evidence says “1.3 %” [2.1], not “1,2 %”.",),
     )
     with pikepdf.open(io.BytesIO(annotate(pdf_file(), place))) as pdf:

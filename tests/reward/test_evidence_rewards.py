@@ -87,16 +87,24 @@ class TestRegion:
 
 class TestSupport:
     def test_is_the_share_of_the_claims_that_were_decided(self) -> None:
-        run = checked(
-            ClaimVerdict.SUPPORTED, ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND, ClaimVerdict.SUPPORTED
-        )
+        run = checked(ClaimVerdict.STATED, ClaimVerdict.DOUBTED, ClaimVerdict.UNVERIFIED, ClaimVerdict.STATED)
         assert support_reward(case(1), run) == 0.5
 
-    @given(st.lists(st.sampled_from(ClaimVerdict), min_size=1))
-    def test_what_only_a_look_can_decide_does_not_count(self, verdicts: list[ClaimVerdict]) -> None:
-        visible = ClaimVerdict.ONLY_VISIBLE
-        decided = [verdict for verdict in verdicts if verdict is not visible]
-        assert support_reward(case(1), checked(*verdicts)) == support_reward(case(1), checked(*decided))
+    def test_what_is_seen_or_computed_counts_like_what_is_stated(self) -> None:
+        run = checked(ClaimVerdict.SEEN, ClaimVerdict.COMPUTED, ClaimVerdict.STATED, ClaimVerdict.DOUBTED)
+        assert support_reward(case(1), run) == 0.75
+
+    @given(st.lists(st.sampled_from(ClaimVerdict)), st.integers(0, 3))
+    def test_what_only_a_look_can_decide_does_not_count(
+        self, verdicts: list[ClaimVerdict], count: int
+    ) -> None:
+        decided = checked(*verdicts)
+        open_claims = [
+            claim.model_copy(update={"needs_picture": True})
+            for claim in checked(*[ClaimVerdict.UNVERIFIED] * count).claims
+        ]
+        run = replace(decided, claims=(*decided.claims, *open_claims))
+        assert support_reward(case(1), run) == support_reward(case(1), decided)
 
     def test_is_missing_where_no_claim_was_checked(self) -> None:
         assert support_reward(case(1), checked()) is None
@@ -120,7 +128,7 @@ class TestInAReward:
 
     def test_they_count_by_their_weights(self) -> None:
         run = replace(
-            checked(ClaimVerdict.SUPPORTED, ClaimVerdict.NOT_FOUND), evidence=(place(1, QUARTER),), cited=1
+            checked(ClaimVerdict.STATED, ClaimVerdict.UNVERIFIED), evidence=(place(1, QUARTER),), cited=1
         )
         total, parts = self.scored(boxed((1, QUARTER)), run)
         assert (parts["region"], parts["support"]) == (1, 0.5)

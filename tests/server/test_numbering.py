@@ -244,7 +244,7 @@ class TestVerdicts:
             assert VERDICTS in text
             assert CONTRADICTION in text
             assert DOUBT in text
-        assert '<span class="claim contradicted" title="contradicted">12 crowns</span>' in page
+        assert '<span class="claim doubted" title="doubted">12 crowns</span>' in page
         assert plain_answer(reply.content) == ANSWER
         assert "in doubt" in Linked(page).text
 
@@ -263,21 +263,25 @@ class TestVerdicts:
             "2024",
         ]
         data = answer_data(run.id, run.result)
-        assert data["claims_checked"] == 3
-        assert [(one["text"], one["verdict"], one["numbers"]) for one in data["unsupported_claims"]] == [
-            ("12 crowns", "contradicted", [1]),
-            ("2024", "not_found", []),
+        assert data["trust"] == VERDICTS
+        assert [(one["text"], one["verdict"], one["numbers"]) for one in data["claims_in_doubt"]] == [
+            ("12 crowns", "doubted", [1]),
+            ("2024", "unverified", []),
         ]
 
-    def test_supported_claims_are_not_listed_to_people(
+    def test_claims_that_the_evidence_says_are_not_listed_to_people(
         self, store: RunStore, capsys: pytest.CaptureFixture[str]
     ) -> None:
         run = in_doubt(store)
         end = run.events[-1].model_copy(update={"claims": run.result.claims[1:2]})
         run = StoredRun(run.id, run.directory, (*run.events[:-1], end))
         print_end(run, RunState.FINISHED)
-        assert "1 claim checked: 1 supported." in capsys.readouterr().out
-        assert "checked" not in build_reply("1", run.result, "/#/runs/1").content.lower()
+        line = "None of 1 statement verified on the page, 1 stated in the text."
+        content = build_reply("1", run.result, "/#/runs/1").content
+        assert line in capsys.readouterr().out
+        assert f"*{line}*" in content
+        assert "Checked" not in content
+        assert plain_answer(content) == ANSWER
 
     def test_a_withdrawn_answer_is_shown_as_one(
         self, store: RunStore, capsys: pytest.CaptureFixture[str]

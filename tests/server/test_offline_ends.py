@@ -16,7 +16,7 @@ from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
 from vrag.agent.policy import OFFLINE
-from vrag.agent.runs.run_result import BY_READER, NOTHING_FOUND, ResultKind, RunResult
+from vrag.agent.runs.run_result import BY_READER, LOOK_WHETHER, NOTHING_FOUND, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState
 from vrag.model_profiles import profile_named
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
@@ -28,6 +28,7 @@ from vrag.render.text_format import (
     STOPS,
     outcome,
 )
+from vrag.render.verdicts import claim_lines
 from vrag.server.mcp import answer_data
 from vrag.server.openai.reply import build_reply, plain_answer
 from vrag.server.runs.schema import RunDetail
@@ -111,17 +112,30 @@ def test_places_without_an_answer_are_called_so_in_every_interface() -> None:
     assert RunDetail.of("1", run, RunState.FINISHED).kind is ResultKind.PLACES
 
 
-def test_an_answer_without_a_model_was_found_on_the_page_and_has_no_verdicts() -> None:
-    """Not even one that was recorded with verdicts on the text that it was read from."""
+@pytest.mark.parametrize(
+    ("verdict", "trust"),
+    [
+        (ClaimVerdict.STATED, BY_READER),
+        (ClaimVerdict.UNVERIFIED, BY_READER),
+        (
+            ClaimVerdict.SEEN,
+            f"These words stand on page 1 (read twice: as text and as picture). {LOOK_WHETHER}",
+        ),
+    ],
+)
+def test_an_answer_without_a_model_was_found_on_the_page_and_has_no_verdicts(
+    verdict: ClaimVerdict, trust: str
+) -> None:
     started, end = ended("extractive", StopReason.ANSWERED)
-    claim = CheckedClaim(
-        kind=ClaimKind.SENTENCE, start=0, end=9, verdict=ClaimVerdict.SUPPORTED, numbers=(1,)
-    )
+    claim = CheckedClaim(kind=ClaimKind.SENTENCE, start=0, end=9, verdict=verdict, numbers=(1,))
     answer = {"text": "six knots", "evidence": (evidence_of(1),), "claims": (claim,)}
     run = RunResult.of((started, end.model_copy(update=answer)))
-    assert (run.kind, run.claims) == (ResultKind.ANSWER, ())
+    assert run.kind is ResultKind.ANSWER
     assert outcome(run)[:2] == ("Found on the page", "calm")
-    assert outcome(run).note == BY_READER
-    for shown in (build_reply("1", run, "/#/runs/1").content, str(answer_data("1", run))):
-        assert BY_READER in shown
-        assert "supported" not in shown.replace("unsupported_claims", "")
+    assert claim_lines(run) == []
+    content = build_reply("1", run, "/#/runs/1").content
+    for shown in (content, str(answer_data("1", run))):
+        assert trust in shown
+        assert "verified" not in shown
+    assert answer_data("1", run)["claims_in_doubt"] == []
+    assert plain_answer(content) == "six knots"

@@ -183,7 +183,7 @@ class TestForms:
         else:
             content = done.choices[0].message.content
         answer = json.loads(content)
-        assert (answer["answer"], answer["unsupported_claims"]) == ("48,200", [])
+        assert (answer["answer"], answer["claims_in_doubt"]) == ("48,200", [])
         assert [(source["document"], source["page"]) for source in answer["sources"]] == [("ferry.pdf", 2)]
 
     def test_a_function_that_must_be_called_has_the_answer_as_its_arguments(

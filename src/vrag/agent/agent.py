@@ -22,6 +22,7 @@ from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunLog
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
+from vrag.search.searcher import ItemStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Agent:
     """Returns why nothing may have been found, for people; None where nobody can tell."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while the model writes it, for those who follow a run; they take some time."""
+    drawn: ItemStore | None = None
+    """The items whose pictures the second reading draws; None for those of the environment."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -79,6 +82,7 @@ class Agent:
             repair=self.method.repair,
             own_ids=self.method.own_ids,
             verify=self.method.verify,
+            second_reading=self.method.second_reading,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )
@@ -114,6 +118,7 @@ class Agent:
             notices=self.notices,
             judge=self.judge,
             explain_absence=self.explain_absence,
+            drawn=self.drawn,
             question=Question.of(question),
             log=EventLog(run_id or uuid.uuid4().hex, save),
             cancel=cancel or asyncio.Event(),

@@ -8,9 +8,9 @@ has an event of the same meaning its name is given.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.answers.verification import VerifyMode
@@ -22,12 +22,13 @@ from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.policy import FinishReason, PictureOrigin
 from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
+from vrag.reading.verification.claim import ClaimVerdict
 from vrag.types import Hit
 
 SCHEMA_VERSION = 4
 """Raised when an old reader could misunderstand a new file, or take it for damaged, or when a new one cannot
-read an old one. Version 3 added the drafts of answers, version 4 the documents that a question may be about.
-"""
+read an old one. Version 3 added the drafts of answers, version 4 the ladder of verdicts and the documents
+that a question may be about."""
 OLDEST_SCHEMA_VERSION = 2
 """The oldest version that is still read."""
 
@@ -76,6 +77,8 @@ class RunSettings(_Frozen):
     verify: VerifyMode = VerifyMode.OFF
     """What is done about claims that the evidence does not support. Runs without this field were recorded
     when none were checked."""
+    second_reading: bool = False
+    """True if OCR reads again what the claims rest on. Runs without this field were recorded before."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while it is written. Runs without this field have none."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
@@ -413,13 +416,28 @@ class DocumentChoice(BaseModel):
     """Its name for people."""
 
 
+_VERDICTS = frozenset(verdict.value for verdict in ClaimVerdict)
+
+
+def _drop_old_claims(claims: object) -> object:
+    """Leave out the claims of a run of before version 4, whose verdicts meant something else."""
+    if not isinstance(claims, list):
+        return claims
+    known = cast("list[object]", claims)
+    verdicts = (cast("dict[str, object]", claim).get("verdict") for claim in known if isinstance(claim, dict))
+    return known if all(verdict in _VERDICTS for verdict in verdicts) else []
+
+
+CheckedClaims = Annotated[tuple[CheckedClaim, ...], BeforeValidator(_drop_old_claims)]
+
+
 class AnswerDoubted(EventBase):
-    """The evidence does not support an answer; the model is told, and may answer anew."""
+    """The evidence does not say what an answer says; the model is told, and may answer anew."""
 
     type: Literal["answer_doubted"] = "answer_doubted"
     text: str
     """The answer in doubt."""
-    claims: tuple[CheckedClaim, ...]
+    claims: CheckedClaims
     """All its claims, with their verdicts; numbers are those of the evidence at this time."""
 
 
@@ -435,7 +453,7 @@ class AnswerGiven(EventBase):
     """What the reader of pages knows of the answer; None where it does not find it on the pages seen."""
     citations: tuple[Citation, ...] = ()
     """The parts of the text and the evidence that each rests on. What is cited stands first in `evidence`."""
-    claims: tuple[CheckedClaim, ...] = ()
+    claims: CheckedClaims = ()
     """The claims of the text, and what the evidence says about each; empty where they are not checked."""
     withdrawn: str | None = None
     """The answer that was withdrawn because its evidence does not support it; then `text` is None."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,8 +20,8 @@ from vrag.agent.actions import Answer, Invalid, Turn
 from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
 from vrag.agent.answers.draft import AnswerDraft
 from vrag.agent.answers.draft_citations import DraftCitations
-from vrag.agent.answers.review import AnswerReview, review_answer
-from vrag.agent.answers.verification import VerifyMode, describe_doubts, doubted
+from vrag.agent.answers.review import AnswerReview, read_claims_again, review_answer
+from vrag.agent.answers.verification import VerifyMode, claims_in_doubt, describe_doubts
 from vrag.agent.budget import Spending
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
@@ -73,6 +73,7 @@ from vrag.errors import (
     VragError,
 )
 from vrag.reading.page_faults import collect_page_faults, describe_fault
+from vrag.search.searcher import ItemStore
 
 T = TypeVar("T")
 log = logging.getLogger("vrag.agent")
@@ -161,6 +162,8 @@ class Run:
     """The model that judges on the pictures of the evidence; None for rules alone."""
     explain_absence: Callable[[], str] | None = None
     """Returns why nothing may have been found; None where nobody can tell."""
+    drawn: ItemStore | None = None
+    """The items whose pictures the second reading draws; None for those of the environment."""
     answer: Answer | AnswerNode | None = None
     """The answer that stands; None while there is none."""
     is_reopened: bool = False
@@ -171,6 +174,11 @@ class Run:
     """The documents that the question may be about; None before the first search."""
     page_faults: dict[str, None] = field(default_factory=dict[str, None])
     """Sentences about what of the pages could not be read, by a fault of the program."""
+
+    @property
+    def is_offline(self) -> bool:
+        """True without a model: then nothing is repaired, withdrawn or judged."""
+        return self.settings.policy == OFFLINE
 
     @property
     def follows_draft(self) -> bool:
@@ -278,7 +286,6 @@ class Run:
         answer = self.answer
         said = None if answer is None else answer.text
         text = None if answer is None or answer.abstains else said
-        is_offline = self.settings.policy == OFFLINE
         review_in_thread = partial(
             review_answer,
             self.question,
@@ -286,14 +293,25 @@ class Run:
             episode,
             self.environment,
             given=text,
-            verify=self.settings.verify is not VerifyMode.OFF and not is_offline,
-            places=is_offline,
+            verify=self.settings.verify is not VerifyMode.OFF,
+            places=self.is_offline,
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
         except _OutOfTime:
             review = AnswerReview(text, faults=("There was no time left to check the evidence.",))
-        if self.judge is not None and review.to_judge is not None:
+        if review.checks and self.settings.second_reading:
+            read_in_thread = partial(
+                read_claims_again,
+                self.question,
+                review,
+                self.environment,
+                self.drawn or self.environment.searcher,
+                places=self.is_offline,
+            )
+            with suppress(_OutOfTime):  # what the text says stays stated
+                review = await self._in_thread(read_in_thread, grace=GRACE_SECONDS)
+        if self.judge is not None and review.to_judge is not None and not self.is_offline:
             judging = judge_claims(self.judge, review.to_judge)
             try:
                 claims = await self._interruptible(judging, grace=GRACE_SECONDS)
@@ -302,14 +320,17 @@ class Run:
                 pass  # the verdicts of the rules stand
         for picture in review.pictures:
             self.log.save_file(f"{picture.sha256}.jpg", picture.jpeg)
-        return replace(review, stop_reason=_answer_reason(answer) or self.stop)
+        is_retracted = text is not None and review.text is None
+        reason = StopReason.ABSTAINED if is_retracted else _answer_reason(answer)
+        return replace(review, stop_reason=reason or self.stop)
 
     def _may_repair(self, review: AnswerReview) -> bool:
         """Return whether the model may answer anew: some of its answer is in doubt, and steps are left."""
         return (
             self.settings.verify is VerifyMode.REPAIR
+            and not self.is_offline
             and review.stop_reason is StopReason.ANSWERED
-            and bool(doubted(review.claims))
+            and bool(claims_in_doubt(review.claims))
             and self.log.step < self.settings.limits.steps
         )
 
@@ -317,12 +338,13 @@ class Run:
         """Tell the model what of its answer is in doubt."""
         assert review.text is not None
         self.log.add(AnswerDoubted, text=review.text, claims=review.claims)
-        episode.reopen(describe_doubts(review.text, doubted(review.claims)))
+        episode.reopen(describe_doubts(review.text, claims_in_doubt(review.claims)))
         self.stop, self.outcome, self.is_reopened = None, ActionOutcome(), True
 
     def _give(self, review: AnswerReview, absence: str) -> None:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
-        withdrawn = self.settings.verify is VerifyMode.WITHDRAW and bool(doubted(review.claims))
+        may_withdraw = self.settings.verify is VerifyMode.WITHDRAW and not self.is_offline
+        withdrawn = may_withdraw and bool(claims_in_doubt(review.claims))
         self.log.add(
             AnswerGiven,
             text=None if withdrawn else review.text,

@@ -262,7 +262,9 @@ class Method(ABC):
     own_ids: bool = True
     """True if ids of nodes are the model's own words, and unknown parents are left out."""
     verify: VerifyMode = VerifyMode.OFF
-    """What is done about claims of an answer that its evidence does not support."""
+    """What is done about claims of an answer that its evidence does not say."""
+    second_reading: bool = False
+    """True if OCR reads the pictures again that the claims of an answer rest on."""
     memory: MemoryOptions | None = None
     """The options of the memory, where there is one."""
 

@@ -13,12 +13,12 @@ from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, Se
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.policy import OFFLINE
-from vrag.agent.runs.run_result import BY_READER, MAY_ANSWER, ResultKind, RunResult
+from vrag.agent.runs.run_result import MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
 from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.text_format import count, place_name
-from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, summarize_claims
+from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, trust_line
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
 
@@ -222,8 +222,6 @@ def _print_answer(run: RunResult, *, offline: bool) -> None:
             echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
     if not (run.evidence or run.unsupported):
         echo(("No evidence: the agent looked at nothing.", "yellow"))
-    if offline:
-        echo((BY_READER, "dim"))
 
 
 def _print_markdown(text: str) -> None:
@@ -235,11 +233,11 @@ def _print_markdown(text: str) -> None:
 
 
 def _print_claims(run: RunResult) -> None:
-    """Print the claims that the evidence does not support, and how many were checked."""
+    """Print the claims that the evidence does not say, and how much of the answer is verified."""
     for line in claim_lines(run):
         echo(("  ! ", "yellow"), plain(line))
-    if summary := summarize_claims(run.claims):
-        echo((summary, "dim"))
+    if line := trust_line(run):
+        echo((line, "dim"))
 
 
 def _print_no_answer(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FiniteFloat
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.events import PassageShown, StopReason
@@ -97,6 +97,11 @@ class Subject(_FrozenRecord):
     """Gold stretches of a video, start and end in seconds."""
 
 
+def _drop_old_verdict(verdict: object) -> object:
+    """Return None for a verdict of an earlier version, which meant something else."""
+    return verdict if verdict in {known.value for known in ClaimVerdict} else None
+
+
 class CaseRecord(_FrozenRecord):
     """The result of one question: a line of `records.jsonl`."""
 
@@ -117,7 +122,7 @@ class CaseRecord(_FrozenRecord):
     stop: str | None = None
     """End of the run (`StopReason`)."""
     evidence: tuple[EvidencePlace, ...] = ()
-    verdict: ClaimVerdict | None = None
+    verdict: Annotated[ClaimVerdict | None, BeforeValidator(_drop_old_verdict)] = None
     """Verdict of the verifier on the answer, that on its worst claim; None where no claim was checked."""
     measures: dict[str, FiniteFloat]
     """Measures by the names of `vrag.evaluation.measures`; what could not be measured is missing."""

@@ -62,7 +62,7 @@ def searched_for(cases: Sequence[Case], documents: Iterable[Document]) -> Search
 _Model = TypeVar("_Model", bound=BaseModel)
 CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
 SCHEMA_VERSION = 1
-MEASURES_VERSION = 1
+MEASURES_VERSION = 2
 """Version of the definitions of measures: one higher with each change of the numbers of the same run."""
 
 

@@ -227,6 +227,7 @@ def open_method(settings: Settings) -> Method:
         reselect=settings.reselect,
         repair=settings.repair,
         verify=VerifyMode(settings.verify),
+        second_reading=settings.second_reading,
         memory=memory,
     )
 

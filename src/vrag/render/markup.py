@@ -31,7 +31,7 @@ from vrag.render.text_format import (
     when,
     where,
 )
-from vrag.render.verdicts import claim_lines, summarize_claims
+from vrag.render.verdicts import claim_lines, trust_line
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""
@@ -113,7 +113,7 @@ def environment(package: str) -> Any:  # noqa: ANN401 - its type has no room for
     )
     texts = (amount, count, extent, list_places, moment, one_line, place, seconds, text_width, when, where)
     marked = (inline, link, paragraph, quoted, package_text, stylesheet)
-    answers = (answer_html, turn_html, claim_lines, summarize_claims)
+    answers = (answer_html, turn_html, claim_lines, trust_line)
     loaded.globals |= {function.__name__: function for function in (*texts, *marked, *answers)}
     icon = base64.b64encode(ICON.encode()).decode()
     loaded.globals |= {"icon": icon, "page_policy": POLICY, "version": __version__}

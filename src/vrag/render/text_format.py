@@ -12,7 +12,7 @@ from typing import NamedTuple
 from vrag.agent import events
 from vrag.agent.events import Event, StopReason
 from vrag.agent.evidence import BoxSides, Evidence
-from vrag.agent.runs.run_result import BY_READER, ResultKind, RunResult, is_whole
+from vrag.agent.runs.run_result import ResultKind, RunResult, is_whole
 from vrag.types import ItemKind
 
 STOPS = {
@@ -265,7 +265,7 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
         note = f"The run ended with a {result.end.boundary}."
     elif result.answer is not None:
         if result.is_offline:
-            (name, mood), note = FOUND_ON_PAGE, BY_READER
+            name, mood = FOUND_ON_PAGE
     elif result.withdrawn is not None:
         name, mood = WITHDRAWN
     elif reason is StopReason.ABSTAINED and result.is_offline:

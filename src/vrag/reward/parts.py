@@ -13,7 +13,7 @@ from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.cases.annotations import UNANSWERABLE, gold_pages
 from vrag.geometry import Box
 from vrag.metrics import ndcg, region_f1
-from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.claim import HELD
 from vrag.types import Case, ItemKind, Region
 
 WHOLE_PAGE = Box.unit(0, 0, 1, 1)
@@ -124,7 +124,7 @@ def best_annotator(found: Sequence[Box], gold: Sequence[Region]) -> tuple[float,
 
 
 def support_reward(case: Case, run: RunResult) -> float | None:
-    """Return the share of the claims of an answer that its evidence supports, 0 to 1.
+    """Return the share of the claims of an answer that its evidence says, 0 to 1.
 
     Claims that only a look at the picture can decide do not count. None where no claim was checked or
     decided: that says nothing about the answer. An abstention claims that the documents have no answer: 1
@@ -134,6 +134,5 @@ def support_reward(case: Case, run: RunResult) -> float | None:
         return float(case.reference_answer == UNANSWERABLE)
     if run.answer is None:
         return 0.0
-    decided = [claim for claim in run.claims if claim.verdict is not ClaimVerdict.ONLY_VISIBLE]
-    supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in decided)
-    return supported / len(decided) if decided else None
+    decided = [claim for claim in run.claims if not claim.needs_picture]
+    return sum(claim.verdict in HELD for claim in decided) / len(decided) if decided else None

@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from vrag.agent.events import AnswerCited, AnswerGiven, Event, RunFailed
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.run_result import BY_READER, RunResult
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
 from vrag.render.text_format import one_line, step_line
-from vrag.render.verdicts import notable_claims
+from vrag.render.verdicts import list_claims, notable_claims, trust_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
 from vrag.server.http.audit_log import AuditAction
@@ -168,7 +168,8 @@ TOOLS = (
         "Ask an agent",
         "An agent searches the documents, looks, crops and answers, with its evidence (document, page, box "
         "in fractions of the page) and pictures of some. Markers such as [2] in the answer are numbers of "
-        "evidence; unsupported_claims are those that it does not confirm. Takes from seconds to minutes. An "
+        "evidence; trust says how much of it was verified, claims_in_doubt are those that the evidence "
+        "does not say. Takes from seconds to minutes. An "
         "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
@@ -291,23 +292,22 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
     """
     places = [_place(number, item, pictures) for number, item in enumerate(outline.evidence, 1)]
     reading, text = outline.reading, outline.marked_answer.text
-    offline = outline.answer is not None and outline.is_offline
     return {
         "kind": outline.kind,
         "answer": text if outline.answer is not None else None,
         **({"withdrawn": text} if outline.withdrawn is not None else {}),
-        **({"note": BY_READER} if offline else {}),
+        "trust": trust_line(outline),
         "stop_reason": outline.stop_reason,
         **({"reading": reading.model_dump(mode="json", exclude={"item"})} if reading else {}),
-        "claims_checked": len(outline.claims),
-        "unsupported_claims": [
+        "claims_in_doubt": [
             {
                 "text": outline.checked_text[claim.start : claim.end],
                 "verdict": claim.verdict,
+                "doubt": claim.doubt,
                 "numbers": list(claim.numbers),
                 "document_text": claim.found,
             }
-            for claim in notable_claims(outline.claims)
+            for claim in notable_claims(list_claims(outline))
         ],
         "evidence": places[: outline.cited],
         "looked_at": places[outline.cited :],

@@ -245,7 +245,7 @@ class TestOfAWrongCitation:
             "A return ticket costs 12 crowns": ["prices.pdf"],
         }
         assert {citation.source for citation in run.citations} == {"matched"}
-        assert {claim.verdict for claim in run.claims} == {ClaimVerdict.SUPPORTED}
+        assert {claim.verdict for claim in run.claims} == {ClaimVerdict.STATED}
         assert [evidence.document for evidence in run.rests] == ["winter.pdf", "prices.pdf"]
 
     def test_a_right_citation_stays_the_models(self) -> None:
@@ -259,7 +259,7 @@ class TestOfAWrongCitation:
         )
         answer = "The revenue of Northwind was 387 million crowns [1]."
         run = verified(answer, MemorySearcher(pages), "revenue report")
-        assert ClaimVerdict.CONTRADICTED in {claim.verdict for claim in run.claims}
+        assert ClaimVerdict.DOUBTED in {claim.verdict for claim in run.claims}
         assert [evidence.document for evidence in run.rests] == ["a.pdf"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent_scripts import PROFILE, QUESTION, VRAG, Watching, answers, memorizes, note, searches
 
 from vrag.agent.agent import Agent
-from vrag.agent.answers.verification import VerifyMode, describe_doubts, doubted
+from vrag.agent.answers.verification import VerifyMode, claims_in_doubt, describe_doubts
 from vrag.agent.budget import Limits, StopReason
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerDoubted, AnswerGiven, Event
@@ -51,7 +51,7 @@ def test_claims_are_not_checked_when_it_is_off() -> None:
 def test_the_verdicts_are_told_with_the_answer() -> None:
     run, *_ = run_of(VerifyMode.TELL, LOOK, VRAG.answer(WRONG))
     assert run.answer == WRONG
-    assert verdicts(run)["48,900"] is ClaimVerdict.CONTRADICTED
+    assert verdicts(run)["48,900"] is ClaimVerdict.DOUBTED
     (claim,) = (claim for claim in run.claims if claim.kind is ClaimKind.NUMBER)
     assert "48,200" in claim.found
     assert [run.evidence[number - 1].page for number in claim.numbers] == [2]
@@ -59,15 +59,15 @@ def test_the_verdicts_are_told_with_the_answer() -> None:
 
 def test_a_right_answer_is_not_in_doubt() -> None:
     run, *_ = run_of(VerifyMode.TELL, LOOK, VRAG.answer(RIGHT))
-    assert set(verdicts(run).values()) == {ClaimVerdict.SUPPORTED}
-    assert doubted(run.claims) == ()
+    assert set(verdicts(run).values()) == {ClaimVerdict.STATED}
+    assert claims_in_doubt(run.claims) == ()
 
 
 def test_an_answer_in_doubt_is_withdrawn() -> None:
     run, *_ = run_of(VerifyMode.WITHDRAW, LOOK, VRAG.answer(WRONG))
     assert (run.answer, run.withdrawn) == (None, WRONG)
     assert run.stop_reason is StopReason.ABSTAINED
-    assert verdicts(run)["48,900"] is ClaimVerdict.CONTRADICTED
+    assert verdicts(run)["48,900"] is ClaimVerdict.DOUBTED
     right, *_ = run_of(VerifyMode.WITHDRAW, LOOK, VRAG.answer(RIGHT))
     assert (right.answer, right.withdrawn) == (RIGHT, None)
 
@@ -76,7 +76,7 @@ class TestRepair:
     def test_the_model_is_told_once_and_its_new_answer_counts(self) -> None:
         run, events, policy = run_of(VerifyMode.REPAIR, LOOK, VRAG.answer(WRONG), VRAG.answer(RIGHT))
         assert run.answer == RIGHT
-        assert set(verdicts(run).values()) == {ClaimVerdict.SUPPORTED}
+        assert set(verdicts(run).values()) == {ClaimVerdict.STATED}
         (doubt,) = (event for event in events if isinstance(event, AnswerDoubted))
         assert doubt.text == WRONG
         assert '"48,900"' in policy.text(2)
@@ -99,7 +99,7 @@ class TestRepair:
         run, *_ = run_of(VerifyMode.REPAIR, LOOK, VRAG.answer(WRONG), end, steps=3)
         assert run.answer == WRONG
         assert run.stop_reason is StopReason.ANSWERED
-        assert verdicts(run)["48,900"] is ClaimVerdict.CONTRADICTED
+        assert verdicts(run)["48,900"] is ClaimVerdict.DOUBTED
 
     def test_the_model_may_abstain(self) -> None:
         run, *_ = run_of(VerifyMode.REPAIR, LOOK, VRAG.answer(WRONG), VRAG.answer("Not answerable"))
@@ -144,11 +144,14 @@ class TestRepair:
 
 def test_doubts_are_told_by_the_narrowest_claim() -> None:
     run, *_ = run_of(VerifyMode.TELL, LOOK, VRAG.answer(WRONG))
-    lines = describe_doubts(WRONG, doubted(run.claims)).splitlines()
+    lines = describe_doubts(WRONG, claims_in_doubt(run.claims)).splitlines()
     assert len(lines) == 1
     assert "48,900" in lines[0]
     long = replace(run, answer=WRONG)
     assert "does not say" in describe_doubts(
         WRONG,
-        [claim.model_copy(update={"verdict": ClaimVerdict.NOT_FOUND}) for claim in doubted(long.claims)],
+        [
+            claim.model_copy(update={"verdict": ClaimVerdict.UNVERIFIED})
+            for claim in claims_in_doubt(long.claims)
+        ],
     )

@@ -40,11 +40,11 @@ NAMES = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(H
 GOLD: BoxSides = (0.1, 0.1, 0.5, 0.3)
 """8 % of the page; its centre is (0.3, 0.2)."""
 BOXED = replace(case(3, regions=(region(3, *GOLD),)), reference_answer="48,200")
-SUPPORTED, CONTRADICTED, NOT_FOUND, VISIBLE = (
-    ClaimVerdict.SUPPORTED,
-    ClaimVerdict.CONTRADICTED,
-    ClaimVerdict.NOT_FOUND,
-    ClaimVerdict.ONLY_VISIBLE,
+SEEN, STATED, DOUBTED, UNVERIFIED = (
+    ClaimVerdict.SEEN,
+    ClaimVerdict.STATED,
+    ClaimVerdict.DOUBTED,
+    ClaimVerdict.UNVERIFIED,
 )
 
 
@@ -280,31 +280,69 @@ class TestAnswerWords:
         AnswerWords.of(before).say(f"[{after}")
 
 
-def checked(*verdicts: ClaimVerdict, answer: str | None = "9") -> RunResult:
-    claims = (CheckedClaim(kind=ClaimKind.NUMBER, start=0, end=1, verdict=verdict) for verdict in verdicts)
+def checked(*verdicts: ClaimVerdict, answer: str | None = "9", needs_picture: bool = False) -> RunResult:
+    claims = (
+        CheckedClaim(kind=ClaimKind.NUMBER, start=0, end=1, verdict=verdict, needs_picture=needs_picture)
+        for verdict in verdicts
+    )
     return replace(run(answer=answer), claims=tuple(claims))
 
 
 class TestTheVerifier:
     def test_says_of_an_answer_what_it_says_of_its_worst_claim(self) -> None:
-        assert verdict_of(checked(SUPPORTED, VISIBLE)) is VISIBLE
-        assert verdict_of(checked(SUPPORTED, CONTRADICTED, NOT_FOUND)) is CONTRADICTED
+        assert verdict_of(checked(SEEN, STATED)) is STATED
+        assert verdict_of(checked(STATED, DOUBTED, UNVERIFIED)) is DOUBTED
         assert verdict_of(checked()) is None
-        assert verdict_of(checked(NOT_FOUND, answer=None)) is None
+        assert verdict_of(checked(UNVERIFIED, answer=None)) is None
 
     @pytest.mark.parametrize(
         ("run", "right", "expected"),
         [
-            (checked(SUPPORTED), True, {"doubted": 0, "claims_supported": 1}),
-            (checked(SUPPORTED), False, {"doubted": 0, "claims_supported": 1, "doubt_recall": 0}),
             (
-                checked(SUPPORTED, NOT_FOUND),
-                False,
-                {"doubted": 1, "claims_supported": 0.5, "doubt_recall": 1, "doubt_precision": 1},
+                checked(STATED),
+                True,
+                {"doubted": 0, "claims_stated": 1, "claims_verified": 0, "right_doubted": 0},
             ),
-            (checked(CONTRADICTED), True, {"doubted": 1, "claims_supported": 0, "doubt_precision": 0}),
-            (checked(CONTRADICTED), None, {"doubted": 1, "claims_supported": 0}),
-            (checked(VISIBLE), False, {"doubted": 0, "doubt_recall": 0}),
+            (
+                checked(SEEN),
+                False,
+                {
+                    "doubted": 0,
+                    "claims_stated": 1,
+                    "claims_verified": 1,
+                    "doubt_recall": 0,
+                    "wrong_verified": 1,
+                },
+            ),
+            (
+                checked(SEEN, UNVERIFIED),
+                False,
+                {
+                    "doubted": 1,
+                    "claims_stated": 0.5,
+                    "claims_verified": 0.5,
+                    "doubt_recall": 1,
+                    "doubt_precision": 1,
+                    "wrong_verified": 0,
+                },
+            ),
+            (
+                checked(DOUBTED),
+                True,
+                {
+                    "doubted": 1,
+                    "claims_stated": 0,
+                    "claims_verified": 0,
+                    "doubt_precision": 0,
+                    "right_doubted": 1,
+                },
+            ),
+            (checked(DOUBTED), None, {"doubted": 1, "claims_stated": 0, "claims_verified": 0}),
+            (
+                checked(UNVERIFIED, needs_picture=True),
+                False,
+                {"doubted": 0, "claims_verified": 0, "doubt_recall": 0, "wrong_verified": 0},
+            ),
             (checked(), False, {}),
         ],
     )

@@ -246,9 +246,9 @@ def chained(
 
 
 CHAINS = [
-    chained("a", CaseOutcome.RIGHT, ClaimVerdict.SUPPORTED, page=1, region=1, fact=1, answer=1, complete=1),
-    chained("b", CaseOutcome.WRONG, ClaimVerdict.NOT_FOUND, page=1, region=0, answer=0, complete=0),
-    chained("c", CaseOutcome.RIGHT, ClaimVerdict.NOT_FOUND, page=1, region=1, answer=1, complete=1),
+    chained("a", CaseOutcome.RIGHT, ClaimVerdict.STATED, page=1, region=1, fact=1, answer=1, complete=1),
+    chained("b", CaseOutcome.WRONG, ClaimVerdict.UNVERIFIED, page=1, region=0, answer=0, complete=0),
+    chained("c", CaseOutcome.RIGHT, ClaimVerdict.UNVERIFIED, page=1, region=1, answer=1, complete=1),
     chained("d", CaseOutcome.ABSTAINED, page=0, region=0, fact=0, answer=0, complete=0),
     record("e", CaseOutcome.RIGHT),
 ]
@@ -271,11 +271,11 @@ def test_chains_are_drawn_stage_by_stage() -> None:
 def test_verdicts_stand_beside_outcomes() -> None:
     page = report(CHAINS)
     assert {outcome: list(row.values()) for outcome, row in page.verdicts.items()} == {
-        "right": [1, 0, 1, 0],
-        "wrong": [0, 0, 1, 0],
+        "right": [0, 0, 1, 0, 1],
+        "wrong": [0, 0, 0, 0, 1],
     }
-    assert "| right | 1 | 0 | 1 | 0 |" in page.markdown
-    assert ">Not found</th>" in page.html
+    assert "| right | 0 | 0 | 1 | 0 | 1 |" in page.markdown
+    assert ">Unverified</th>" in page.html
 
 
 def test_stages_that_no_question_has_are_left_out_and_named() -> None:

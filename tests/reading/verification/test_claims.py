@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thread_time import at_most
 
 from vrag.reading.verification.claim import ClaimKind
-from vrag.reading.verification.claims import extract_claims
+from vrag.reading.verification.claims import extract_claims, read_statements
 from vrag.reading.verification.flat_text import flatten
 from vrag.reading.verification.text_values import find_values
 
@@ -58,12 +58,12 @@ def test_flat_text_keeps_the_places_of_its_characters(lines: list[str]) -> None:
     ("answer", "claims"),
     [
         ("84,210", [("number", "84,210")]),
-        ("Paris", [("name", "Paris")]),
-        ("Oslo, Denver Broncos and A-17", [("name", "Oslo"), ("name", "Denver Broncos"), ("name", "A-17")]),
+        ("Paris", [("sentence", "Paris")]),
+        ("Oslo, Denver Broncos and A-17", [("sentence", "Oslo, Denver Broncos and A-17")]),
         ("golden", [("sentence", "golden")]),
         ("3 May 2027", [("date", "3 May 2027")]),
         ("2024年3月5日", [("date", "2024年3月5日")]),
-        ("丹佛野马队", [("name", "丹佛野马队")]),
+        ("丹佛野马队", [("sentence", "丹佛野马队")]),
         ("- Loss: (2.1) %\n- 4 ships", [("number", "(2.1) %"), ("sentence", "Loss: (2.1) %"),
                                           ("number", "4"), ("sentence", "4 ships")]),
         ("", []),
@@ -77,13 +77,37 @@ def test_a_sentence_comes_after_the_claims_in_it() -> None:
     answer = "In May 2027, sales in Oslo rose by 4.6 % [1]. The A-17 fell at 21:15."
     assert found(answer) == [
         ("date", "May 2027"),
-        ("name", "Oslo"),
         ("number", "4.6 %"),
         ("sentence", "In May 2027, sales in Oslo rose by 4.6 % [1]."),
-        ("name", "A-17"),
         ("date", "21:15"),
         ("sentence", "The A-17 fell at 21:15."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("# Sales of 2019\nThey rose.", ["They rose."]),
+        ("Use this:\n```python\nx = 17\n```\nIt is fast.", ["It is fast."]),
+        ("`84,210`", []),
+        ("The flag `--max 17` is set to 4.", ["4", "The flag `--max 17` is set to 4."]),
+        ("If $x_1 = 17$ and $$y = 18$$ hold, so does \\(z = 19\\).",
+         ["If $x_1 = 17$ and $$y = 18$$ hold, so does \\(z = 19\\)."]),
+        ("From $3 million to $4 million.", ["$3 million", "$4 million"]),
+        ("Yes. Sales rose.", ["Sales rose."]),
+        ("Yes", ["Yes"]),
+        ("These are:\n- Oslo\n- Orla", ["Oslo", "Orla"]),
+        ("They are:\n- Oslo\n- Orla is old", ["Orla is old"]),
+    ],
+)  # fmt: skip
+def test_code_mathematics_headings_and_single_words_are_no_claims(answer: str, claims: list[str]) -> None:
+    assert [text for _, text in found(answer)] == claims
+
+
+def test_names_are_what_a_sentence_is_checked_by() -> None:
+    (sentence,) = read_statements("In May 2027, sales of A-17 rose in Oslo.")
+    assert [name.text for name in sentence.names] == ["A-17", "Oslo"]
+    assert [claim.text for claim in sentence.claims] == ["May 2027"]
 
 
 def test_marks_of_markdown_are_no_claims() -> None:
@@ -122,7 +146,7 @@ def test_a_range_shares_its_unit() -> None:
 
 
 def test_kinds_are_those_of_the_interface() -> None:
-    assert {kind.value for kind in ClaimKind} == {"number", "name", "date", "sentence"}
+    assert {kind.value for kind in ClaimKind} == {"number", "date", "sentence"}
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_cl
 from vrag.testing import page, passage
 from vrag.types import Item
 
-SUPPORTED, CONTRADICTED = ClaimVerdict.SUPPORTED, ClaimVerdict.CONTRADICTED
-DOUBTED = {ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND}
+STATED, DOUBTED = ClaimVerdict.STATED, ClaimVerdict.DOUBTED
+UNSAID = {ClaimVerdict.DOUBTED, ClaimVerdict.UNVERIFIED}
 
 REPORT = (
     "In May 2027, sales in Oslo fell by 2.1 % to $3.2 million. The harbour of Sandvik handled 1,150 t of "
@@ -48,7 +48,7 @@ def verdicts(answer: str, text: str = REPORT, question: str = "") -> set[ClaimVe
     ],
 )
 def test_other_forms_and_words_are_supported(answer: str) -> None:
-    assert verdicts(answer) == {SUPPORTED}
+    assert verdicts(answer) == {STATED}
 
 
 @pytest.mark.parametrize(
@@ -62,25 +62,28 @@ def test_other_forms_and_words_are_supported(answer: str) -> None:
         ("The harbour of Sandvik handled 1,150 t of timber on 4 May 2027.", "4 May 2027"),
         ("The harbour of Sandvik handled −1,150 t of timber.", "−1,150 t"),
         ("The ferry Guillemot sails at 20:15.", "20:15"),
-        ("The ferry Guillemot was built by the Lindholm Yard.", "Lindholm Yard"),
+        (
+            "The ferry Guillemot was built by the Lindholm Yard.",
+            "The ferry Guillemot was built by the Lindholm Yard.",
+        ),
         ("Sales in Oslo rose by 2.1 %.", "Sales in Oslo rose by 2.1 %."),
         ("Sales in Oslo did not fall by 2.1 %.", "Sales in Oslo did not fall by 2.1 %."),
     ],
 )
 def test_one_thing_altered_is_doubted(answer: str, wrong: str) -> None:
-    doubted = [one.claim.text for one in check(answer) if one.verdict in DOUBTED]
+    doubted = [one.claim.text for one in check(answer) if one.verdict in UNSAID]
     assert wrong in doubted
     assert answer in doubted
 
 
 @pytest.mark.parametrize("answer", ["1,150 t", "21:15", "12 kilometres", "Guillemot"])
 def test_without_words_around_a_value_that_stands_there_is_supported(answer: str) -> None:
-    assert verdicts(answer) == {SUPPORTED}
+    assert verdicts(answer) == {STATED}
 
 
 def test_a_contradiction_names_what_stands_there() -> None:
     (number, *_) = check("The harbour of Sandvik handled 1,160 t of timber.")[1:]
-    assert (number.verdict, number.found) == (CONTRADICTED, "1,150 t")
+    assert (number.verdict, number.found) == (DOUBTED, "1,150 t")
 
 
 @given(st.integers(100, 9_999_999), st.data())
@@ -92,11 +95,11 @@ def test_a_changed_digit_is_never_supported_by_the_only_number(number: int, data
     changed = f"{digits[:at]}{other}{digits[at + 1 :]}"
     text = f"The harbour of Sandvik handled {number:,} tonnes of timber and many other goods in that year."
     asked = "How much timber did the harbour of Sandvik handle?"
-    assert verdicts(f"{number:,}", text, asked) == {SUPPORTED}
-    assert verdicts(f"{number} t", text, asked) == {SUPPORTED}
-    assert verdicts(f"The harbour handled {number} tonnes.", text, asked) == {SUPPORTED}
-    assert SUPPORTED not in verdicts(changed, text, asked)
-    assert SUPPORTED not in verdicts(f"{int(changed):,} tonnes", text, asked)
+    assert verdicts(f"{number:,}", text, asked) == {STATED}
+    assert verdicts(f"{number} t", text, asked) == {STATED}
+    assert verdicts(f"The harbour handled {number} tonnes.", text, asked) == {STATED}
+    assert STATED not in verdicts(changed, text, asked)
+    assert STATED not in verdicts(f"{int(changed):,} tonnes", text, asked)
 
 
 @given(st.text(max_size=120), st.text(max_size=120), st.text(max_size=400))
@@ -134,27 +137,27 @@ def check_table(answer: str, question: str = "") -> tuple[ClaimCheck, ...]:
     "answer", ["Saltby 2026: 2,210 t", "Orla handled 980 t in 2027.", "In 2026, Sandvik had 1090."]
 )
 def test_a_cell_of_the_named_row_and_column_is_supported(answer: str) -> None:
-    assert {one.verdict for one in check_table(answer)} == {SUPPORTED}
+    assert {one.verdict for one in check_table(answer)} == {STATED}
 
 
 @pytest.mark.parametrize("answer", ["Saltby 2026: 1,150 t", "Orla handled 2,340 t in 2027."])
 def test_the_number_of_another_row_is_no_support(answer: str) -> None:
     number = next(one for one in check_table(answer) if one.claim.text.endswith(" t"))
-    assert number.verdict is CONTRADICTED
+    assert number.verdict is DOUBTED
 
 
 def test_a_computed_number_is_supported_where_the_question_asks_for_it() -> None:
     asked = "What is the difference of Saltby between 2027 and 2026?"
-    assert [one.verdict for one in check_table("130", asked)] == [SUPPORTED]
-    assert [one.verdict for one in check_table("170", asked)] != [SUPPORTED]
+    assert [one.verdict for one in check_table("130", asked)] == [STATED]
+    assert [one.verdict for one in check_table("170", asked)] != [STATED]
 
 
 def test_a_count_that_no_text_states_can_only_be_seen() -> None:
     (one,) = check("3", question="How many cranes are shown beside the harbour of Sandvik?")
-    assert one.verdict is ClaimVerdict.ONLY_VISIBLE
+    assert one.verdict is ClaimVerdict.UNVERIFIED
     text = REPORT.replace("1,150 t of timber", "3 cranes")
     (stated,) = check("4", text, "How many cranes did the harbour of Sandvik handle?")
-    assert stated.verdict is CONTRADICTED
+    assert stated.verdict is DOUBTED
 
 
 @pytest.mark.parametrize(
@@ -166,12 +169,12 @@ def test_a_count_that_no_text_states_can_only_be_seen() -> None:
     ],
 )
 def test_what_rules_cannot_tell_is_left_to_the_eye(question: str, answer: str) -> None:
-    assert verdicts(answer, question=question) == {ClaimVerdict.ONLY_VISIBLE}
+    assert verdicts(answer, question=question) == {ClaimVerdict.UNVERIFIED}
 
 
 def test_too_little_text_tells_nothing() -> None:
     (one,) = check("1,150 t", "Chart")
-    assert (one.verdict, one.sources) == (ClaimVerdict.ONLY_VISIBLE, ())
+    assert (one.verdict, one.sources) == (ClaimVerdict.UNVERIFIED, ())
 
 
 def source(item: Item, *sides: float) -> ClaimSource:
@@ -218,13 +221,13 @@ def test_lines_and_hyphens_do_not_part_what_belongs_together() -> None:
         "The harbour of Sand-\nvik handled timber of\n1,150 tonnes for the govern-\nment in Oslo.",
     )
     answer = "The harbour of Sandvik handled 1,150 tonnes of timber for the government."
-    assert {one.verdict for one in check_claims("", answer, [source(item)])} == {SUPPORTED}
+    assert {one.verdict for one in check_claims("", answer, [source(item)])} == {STATED}
 
 
 def test_an_error_of_recognition_in_a_long_word_is_forgiven_but_not_in_a_number() -> None:
     text = REPORT.replace("Guillemot", "Guillemat").replace("1,150", "1,l50")
-    assert verdicts("The ferry Guillemot sails at 21:15.", text) == {SUPPORTED}
-    assert SUPPORTED not in verdicts("1,150 t", text, "How much timber did Sandvik handle?")
+    assert verdicts("The ferry Guillemot sails at 21:15.", text) == {STATED}
+    assert STATED not in verdicts("1,150 t", text, "How much timber did Sandvik handle?")
 
 
 def test_chinese_answers() -> None:
@@ -232,9 +235,9 @@ def test_chinese_answers() -> None:
         "1791年，程伟元在苏州首次印刷出版了《红楼梦》，全书共一百二十回，约七十三万字。"
         "这座城市的人口为三百二十万。"
     )
-    assert verdicts("《红楼梦》于1791年在苏州出版，共120回。", text) == {SUPPORTED}
-    assert SUPPORTED not in verdicts("1792年", text, "《红楼梦》是哪一年出版的？")
-    assert SUPPORTED not in verdicts("《水浒传》", text, "1791年首次印刷出版了什么？")
+    assert verdicts("《红楼梦》于1791年在苏州出版，共120回。", text) == {STATED}
+    assert STATED not in verdicts("1792年", text, "《红楼梦》是哪一年出版的？")
+    assert STATED not in verdicts("《水浒传》", text, "1791年首次印刷出版了什么？")
 
 
 def test_an_answer_is_checked_quickly() -> None:

@@ -8,10 +8,10 @@ import { install } from "./dom.mjs";
 const Element = install();
 const { markedText, marksIn } = await import("./js/run/cited-text.js");
 const { prose } = await import("./js/run/prose.js");
-const { claimSummary, claimText, notableClaims } = await import("./js/run/verdicts.js");
+const { claimSummary, claimText, notableClaims, readerRemark } = await import("./js/run/verdicts.js");
 
 const cite = (end, ...numbers) => ({ start: 0, end, numbers, source: "matched" });
-const claim = (start, end, verdict, more = {}) => ({ kind: "number", start, end, verdict, numbers: [], found: "", judge: "", ...more });
+const claim = (start, end, verdict, more = {}) => ({ kind: "number", start, end, verdict, numbers: [], found: "", doubt: null, needs_picture: false, judge: "", ...more });
 const made = (text) => Object.assign(new Element("i"), { textContent: text });
 const read = (text, citations, claims) => prose(text, { ...marksIn(text, citations, claims), chip: (number) => made(`<${number}>`), claim: (index, words) => made(`{${index}:${words}}`) }).map((one) => one.textContent).join("\n");
 
@@ -24,11 +24,11 @@ test("markers stand before full stops, and behind a block in a paragraph of thei
 test("places count characters, as the server does", () => {
   const text = "😀😀 rose. It fell.";
   assert.equal(markedText(text, [cite(8, 1)]), "😀😀 rose [1]. It fell.");
-  assert.equal(read(text, [], [claim(3, 7, "not_found")]), "😀😀 {0:rose}. It fell.");
+  assert.equal(read(text, [], [claim(3, 7, "unverified")]), "😀😀 {0:rose}. It fell.");
 });
 
 test("words, markers and claims come out as they were set in", () => {
-  const claims = [claim(3, 7, "not_found"), claim(12, 16, "contradicted")];
+  const claims = [claim(3, 7, "unverified"), claim(12, 16, "doubted")];
   assert.equal(read("It rose. It fell.", [cite(8, 1), cite(17, 2)], claims), "It {0:rose}\u202f<1>. It {1:fell}\u202f<2>.");
 });
 
@@ -38,9 +38,26 @@ test("a marker of a row of a table stands in its last cell", () => {
 });
 
 test("a sentence is not named beside the claim in it", () => {
-  const [number, sentence, other] = [claim(3, 7, "contradicted"), claim(0, 10, "not_found", { kind: "sentence" }), claim(11, 20, "only_visible", { kind: "sentence" })];
-  assert.deepEqual(notableClaims([sentence, other, number, claim(0, 1, "supported")]), [number, other]);
-  assert.equal(claimSummary([sentence, other, number, claim(0, 1, "supported")]), "4 claims checked: 1 supported, 1 contradicted, 1 not found, 1 only visible.");
+  const [number, sentence, other] = [claim(3, 7, "doubted"), claim(0, 10, "unverified", { kind: "sentence" }), claim(11, 20, "unverified", { kind: "sentence" })];
+  assert.deepEqual(notableClaims([sentence, other, number, claim(0, 1, "seen")]), [number, other]);
+  assert.equal(claimSummary([sentence, other, number, claim(0, 1, "seen")]), "None of 2 statements verified on the page, 2 not found.");
   assert.equal(claimSummary([]), "");
-  assert.equal(claimText("It was 84,210.", claim(7, 13, "contradicted", { found: "84,120", numbers: [2] })), "The evidence says “84,120” [2], not “84,210”.");
+  assert.equal(claimText("It was 84,210.", claim(7, 13, "doubted", { found: "84,120", numbers: [2] })), "The evidence says “84,120” [2], not “84,210”.");
+});
+
+test("one line says how much is verified", () => {
+  const claims = [claim(0, 5, "seen"), claim(0, 10, "computed", { kind: "sentence" }), claim(11, 20, "stated", { kind: "sentence" })];
+  assert.equal(claimSummary(claims), "1 of 2 statements verified on the page, 1 stated in the text.");
+});
+
+test("a doubt names what says something else", () => {
+  const doubted = (/** @type {string} */ doubt) => claimText("It was 84,210.", claim(7, 13, "doubted", { found: "84,120", numbers: [2], doubt }));
+  assert.equal(doubted("second_reading"), "The picture, read again, says “84,120” [2], not “84,210”.");
+  assert.equal(doubted("other_evidence"), "Another piece of the evidence says “84,120” [2], not “84,210”.");
+});
+
+test("without a model the words are said to stand on the page only where both readings have them", () => {
+  const remark = (/** @type {string} */ verdict) => readerRemark([claim(0, 5, verdict, { numbers: [1] })], () => "page 4");
+  assert.equal(remark("seen"), "These words stand on page 4 (read twice: as text and as picture). Look whether it answers the question.");
+  assert.equal(remark("stated"), "Found on the page, without a model. Look whether it answers the question.");
 });

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.reading.verification.claim import ClaimDoubt, ClaimKind, ClaimVerdict
 
 _BLOCK_ENDS = ("```", "$$")
 """Ends of Markdown blocks; a marker behind one belongs into a paragraph of its own."""
@@ -47,9 +47,14 @@ class CheckedClaim(BaseModel):
     end: int = Field(ge=0)
     verdict: ClaimVerdict
     numbers: tuple[int, ...] = ()
-    """Numbers of the evidence that supports or contradicts it, from 1; empty where none does."""
+    """Numbers of the evidence that says it, or something else in its place, from 1; empty where none does."""
     found: str = ""
-    """The words of the evidence that support or contradict it; empty where there are none."""
+    """The words of the evidence that say so; of a computed number the computation, and where the second
+    reading differs what it reads. Empty where there are none."""
+    doubt: ClaimDoubt | None = None
+    """What speaks against it; None where nothing does."""
+    needs_picture: bool = False
+    """True where the text of the evidence cannot tell, so that only a look at its picture can."""
     judge: str = ""
     """Name of the model that judged it; empty for a verdict by rules."""
 

@@ -1,7 +1,8 @@
 """A model that looks at the evidence where rules cannot decide on a claim.
 
-It judges the claims that the text of the evidence does not say. What rules support or contradict stays, and
-so do their verdicts where the model fails or its reply cannot be read.
+It judges the claims that the text of the evidence does not say, and those that it says where no second
+reading has confirmed them. What is doubted, seen or computed stays, and so do all verdicts where the model
+fails or its reply cannot be read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.prompts import prompt
 from vrag.chat.messages import ChatImage, ChatModel, ChatPart, ChatText
 from vrag.errors import JudgeError
-from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.claim import ClaimDoubt, ClaimVerdict
 
 MAX_JUDGED_PIECES = 8
 """Pieces of evidence that the model is shown, the first ones."""
@@ -27,17 +28,22 @@ MAX_JUDGED_CLAIMS = 20
 """Claims that it is asked about; the verdicts on further ones stay."""
 SECONDS = 120.0
 """Timeout of all its attempts."""
-_UNDECIDED = frozenset({ClaimVerdict.NOT_FOUND, ClaimVerdict.ONLY_VISIBLE})
 _WRITTEN = re.compile(
-    r"<claim\s+number\s*=\s*[\"']?(\d{1,3})[\"']?\s*>\s*(supported|contradicted|not[ _]found)\s*</claim>",
+    r"<claim\s+number\s*=\s*[\"']?(\d{1,3})[\"']?\s*>\s*(shown|contradicted|not[ _]found)\s*</claim>",
     re.IGNORECASE,
 )
+_VERDICTS = {
+    "shown": ClaimVerdict.SEEN,
+    "contradicted": ClaimVerdict.DOUBTED,
+    "not found": ClaimVerdict.UNVERIFIED,
+}
+"""The verdicts by the words of the model."""
 log = logging.getLogger("vrag.agent")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsToJudge:
-    """An answer with its evidence, and the verdicts of the rules on its claims."""
+    """An answer with its evidence, and the verdicts on its claims so far."""
 
     question: str
     answer: str
@@ -56,10 +62,20 @@ class ClaimsToJudge:
 
     @property
     def undecided(self) -> tuple[CheckedClaim, ...]:
-        """The claims that the text of the evidence does not decide, where all that they cite can be shown."""
+        """The claims to ask about, where all that they cite can be shown.
+
+        They are those that the text does not say, and then those that it says beside a picture.
+        """
         shown = self.shown.keys()
-        asked = (claim for claim in self.claims if claim.verdict in _UNDECIDED)
-        return tuple(claim for claim in asked if self._numbers(claim) <= shown)[:MAX_JUDGED_CLAIMS]
+        pictures = {number for number, one in self.shown.items() if one.crop_sha256 in self.jpegs}
+        unverified = [claim for claim in self.claims if claim.verdict is ClaimVerdict.UNVERIFIED]
+        stated = [
+            claim
+            for claim in self.claims
+            if claim.verdict is ClaimVerdict.STATED and pictures.intersection(claim.numbers)
+        ]
+        asked = (claim for claim in (*unverified, *stated) if self._numbers(claim) <= shown)
+        return tuple(asked)[:MAX_JUDGED_CLAIMS]
 
     def _numbers(self, claim: CheckedClaim) -> set[int]:
         """Return the numbers that the part of a claim cites; those of all evidence where it cites nothing."""
@@ -110,7 +126,7 @@ class ModelClaimJudge:
             _show_evidence(claims),
         )
         judged = {
-            claim: claim.model_copy(update={"verdict": verdict, "judge": self.model.name})
+            claim: _judged(claim, verdict, self.model.name)
             for claim, verdict in zip(asked, verdicts, strict=True)
         }
         return tuple(judged.get(claim, claim) for claim in claims.claims)
@@ -118,6 +134,16 @@ class ModelClaimJudge:
     async def aclose(self) -> None:
         """Close the model's connections of the running event loop."""
         await self.model.aclose()
+
+
+def _judged(claim: CheckedClaim, verdict: ClaimVerdict, judge: str) -> CheckedClaim:
+    """Return a claim with the verdict of a model; what the text says stays stated if the model misses it."""
+    if claim.verdict is ClaimVerdict.STATED and verdict is ClaimVerdict.UNVERIFIED:
+        return claim
+    doubt = ClaimDoubt.MODEL if verdict is ClaimVerdict.DOUBTED else None
+    found = claim.found if verdict is ClaimVerdict.SEEN else ""
+    changes = {"verdict": verdict, "doubt": doubt, "found": found, "needs_picture": False, "judge": judge}
+    return claim.model_copy(update=changes)
 
 
 async def judge_claims(judge: ClaimJudge, claims: ClaimsToJudge) -> tuple[CheckedClaim, ...]:
@@ -133,13 +159,13 @@ def read_verdicts(reply: str, count: int) -> tuple[ClaimVerdict, ...] | None:
     """Return the verdicts on claims 1 to `count` in a reply; None where one is missing or given twice.
 
     >>> read_verdicts('<claim number="1">not found</claim>', 1)
-    (<ClaimVerdict.NOT_FOUND: 'not_found'>,)
+    (<ClaimVerdict.UNVERIFIED: 'unverified'>,)
     """
     if cut_off(reply):
         return None
     verdicts: dict[int, set[ClaimVerdict]] = {}
     for number, verdict in _WRITTEN.findall(reply):
-        verdicts.setdefault(int(number), set()).add(ClaimVerdict(verdict.lower().replace(" ", "_")))
+        verdicts.setdefault(int(number), set()).add(_VERDICTS[verdict.lower().replace("_", " ")])
     if not all(len(verdicts.get(number, ())) == 1 for number in range(1, count + 1)):
         return None
     return tuple(next(iter(verdicts[number])) for number in range(1, count + 1))

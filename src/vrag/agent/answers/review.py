@@ -18,9 +18,12 @@ from vrag.agent.method import Episode
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.reading.page_faults import UnreadPart, tolerate_fault
+from vrag.reading.verification.claim import ClaimDoubt
 
 if TYPE_CHECKING:
     from vrag.agent.answers.support import SupportedAnswer
+    from vrag.reading.verification.claim_evidence import ClaimCheck
+    from vrag.search.searcher import ItemStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,23 @@ class AnswerReview:
     faults: tuple[str, ...] = ()
     """The reason pieces of evidence or markers were left out."""
     stop_reason: StopReason | None = None
+    checks: tuple[ClaimCheck, ...] = ()
+    """The verdicts on the claims with the places of the words, for the second reading."""
     to_judge: ClaimsToJudge | None = None
     """The claims with the pictures that a judge looks at; None where none were checked."""
+
+    @property
+    def is_misread(self) -> bool:
+        """True if the second reading reads something else than the answer says."""
+        return any(claim.doubt is ClaimDoubt.READING for claim in self.claims)
+
+    def with_checks(self, checks: tuple[ClaimCheck, ...]) -> AnswerReview:
+        """Return the review with other verdicts on its claims."""
+        from vrag.agent.answers.claim_check import as_checked  # the reader takes time to load
+
+        claims = tuple(map(as_checked, checks))
+        to_judge = replace(self.to_judge, claims=claims) if self.to_judge is not None else None
+        return replace(self, checks=checks, claims=claims, to_judge=to_judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +117,15 @@ def review_answer(
     if supported is None:
         return AnswerReview(given, evidence, faults=faults)
     others = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
-    claims: tuple[CheckedClaim, ...] = ()
+    checks: tuple[ClaimCheck, ...] = ()
     if verify:
         from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
 
-        supported, claims = tolerate_fault(
+        supported, checks = tolerate_fault(
             UnreadPart.EVIDENCE,
             "The claims of the answer could not be checked",
             partial(check_citations, question, given, supported, environment),
-            (supported, claims),
+            (supported, checks),
         )
     supported, further = tolerate_fault(
         UnreadPart.EVIDENCE,
@@ -117,17 +135,51 @@ def review_answer(
     )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
-    to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
-    return AnswerReview(
+    to_judge = ClaimsToJudge(question.text, given, (), supported.citations, supported.cited, jpegs)
+    review = AnswerReview(
         given,
         (*supported.evidence, *further),
         supported.citations,
-        claims,
+        (),
         supported.reading,
         supported.pictures,
         faults,
-        to_judge=to_judge if claims else None,
+        to_judge=to_judge if checks else None,
     )
+    return review.with_checks(checks) if checks else review
+
+
+def read_claims_again(
+    question: Question, review: AnswerReview, environment: Environment, items: ItemStore, *, places: bool
+) -> AnswerReview:
+    """Read the pictures that the claims of an answer rest on again, by OCR. May block.
+
+    Args:
+        question: The question.
+        review: The answer with the verdicts of the rules.
+        environment: The environment of the run.
+        items: The items whose pictures are drawn.
+        places: Whether places are given in place of an answer that is misread.
+    """
+    from vrag.agent.answers.page_strips import PageStrips  # the reader takes time to load
+    from vrag.reading.verification.second_reading import read_again
+
+    def read_checks() -> tuple[ClaimCheck, ...]:
+        ids = {words.item for check in review.checks for words in (*check.operands, *check.words)}
+        ids |= {check.item for check in review.checks}
+        known = {id: environment.item(id) for id in ids if id}
+        return read_again(review.checks, known, PageStrips(items))
+
+    checks = tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The pictures that the claims rest on could not be read again",
+        read_checks,
+        review.checks,
+    )
+    read = review.with_checks(checks)
+    if places and read.is_misread:
+        return _list_places(question, read.evidence, read.faults, environment)
+    return read
 
 
 def _list_places(

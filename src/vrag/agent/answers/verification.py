@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.prompts import prompt
-from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.reading.verification.claim import ClaimDoubt, ClaimKind, ClaimVerdict
 
 MAX_REPORTED_CLAIMS = 6
 """Claims in doubt that the model is told about."""
+_PROMPTS: Mapping[ClaimDoubt | None, str] = {
+    ClaimDoubt.READING: "doubt_reading.md",
+    ClaimDoubt.OTHER_EVIDENCE: "doubt_other_evidence.md",
+}
+"""Prompts for what speaks against a claim, where it is not that its evidence says something else."""
 
 
 class VerifyMode(StrEnum):
@@ -26,16 +31,21 @@ class VerifyMode(StrEnum):
     """An answer with a claim in doubt is withdrawn: the run abstains."""
 
 
-def doubted(claims: Iterable[CheckedClaim]) -> tuple[CheckedClaim, ...]:
-    """Return the claims that the evidence contradicts, and the numbers, names and dates that it does not say.
+def claims_in_doubt(claims: Iterable[CheckedClaim]) -> tuple[CheckedClaim, ...]:
+    """Return the claims that are doubted, and the numbers, dates and names that the text does not say.
 
-    A sentence that is not found by itself is no doubt: it may say the same in other words.
+    A sentence that is not found by itself is not in doubt, since it may say the same in other words; nor is
+    what only a look at the picture can tell.
     """
     return tuple(
         claim
         for claim in claims
-        if claim.verdict is ClaimVerdict.CONTRADICTED
-        or (claim.verdict is ClaimVerdict.NOT_FOUND and claim.kind is not ClaimKind.SENTENCE)
+        if claim.verdict is ClaimVerdict.DOUBTED
+        or (
+            claim.verdict is ClaimVerdict.UNVERIFIED
+            and not claim.needs_picture
+            and (claim.kind is not ClaimKind.SENTENCE or claim.doubt is ClaimDoubt.SUBJECT)
+        )
     )
 
 
@@ -56,8 +66,9 @@ def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
     lines: list[str] = []
     for claim in narrowest(claims)[:MAX_REPORTED_CLAIMS]:
         words = answer[claim.start : claim.end]
-        if claim.verdict is ClaimVerdict.CONTRADICTED and claim.found:
-            lines.append(prompt("doubt_contradicted.md", words=words, found=claim.found))
+        if claim.verdict is ClaimVerdict.DOUBTED and claim.found:
+            name = _PROMPTS.get(claim.doubt, "doubt_value.md")
+            lines.append(prompt(name, words=words, found=claim.found))
         else:
             lines.append(prompt("doubt_not_found.md", words=words))
     return "\n".join(lines)

@@ -25,6 +25,7 @@ def build_method(
     repair: bool = True,
     own_ids: bool = True,
     verify: VerifyMode = VerifyMode.OFF,
+    second_reading: bool = False,
     memory: MemoryOptions | None = None,
 ) -> Method:
     """Build a method with those of the options that it has.
@@ -38,6 +39,7 @@ def build_method(
         "repair": repair,
         "own_ids": own_ids,
         "verify": verify,
+        "second_reading": second_reading,
         "memory": memory,
     }
     names = {field.name for field in fields(kind) if field.init}

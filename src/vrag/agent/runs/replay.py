@@ -243,6 +243,7 @@ def replay(
         settings.prices,
         judge=RecordedJudge.of(run.events),
         draft=settings.draft,
+        drawn=searcher,
     )
     return agent.stream(run.read_question(), run_id=run.id)
 
@@ -323,6 +324,7 @@ def method_of(settings: RunSettings) -> Method:
         repair=settings.repair,
         own_ids=settings.own_ids,
         verify=settings.verify,
+        second_reading=settings.second_reading,
         memory=settings.memory,
     )
 

@@ -46,7 +46,8 @@ OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
 """Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
 the time of the last matters."""
 
-BY_READER = "Found on the page, without a model. Look whether it answers the question."
+LOOK_WHETHER = "Look whether it answers the question."
+BY_READER = f"Found on the page, without a model. {LOOK_WHETHER}"
 """The remark on an answer without a model: nothing but its own text has been compared with it."""
 MAY_ANSWER = "These passages may answer it"
 """What is said of places without a model, where no answer is certain enough."""
@@ -384,7 +385,7 @@ class RunResult:
             "evidence": evidence,
             "cited": cited,
             "citations": citations,
-            "claims": () if self.is_offline else event.claims,  # what was read from the text proves nothing
+            "claims": event.claims,
             "withdrawn": event.withdrawn,
             "reading": event.reading,
             "unsupported": event.unsupported,

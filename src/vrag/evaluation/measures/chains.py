@@ -32,7 +32,7 @@ from vrag.evaluation.relevance import Gold, is_text
 from vrag.geometry import Box
 from vrag.metrics import region_iou
 from vrag.reading.answer import ReadPage
-from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.claim import HELD, VERIFIED, ClaimVerdict, worst_verdict
 from vrag.reading.verification.verifier import ClaimSource, check_claims
 from vrag.reward.parts import best_annotator, cited_boxes
 from vrag.text.folding import fold_case
@@ -74,10 +74,13 @@ CHAINS: Mapping[str, str] = {
 """Names and definitions."""
 
 VERIFIER: Mapping[str, str] = {
-    "claims_supported": "share of the claims of an answer that its evidence supports, of those it decides",
-    "doubted": "of answers whose claims were checked, the share with one that is contradicted or not found",
+    "claims_stated": "share of the claims of an answer that its evidence says, of those that text decides",
+    "claims_verified": "share of the claims of an answer that are seen or computed",
+    "doubted": "of answers whose claims were checked, the share with one that is doubted or not found",
     "doubt_recall": "of wrong answers, the share that is doubted",
     "doubt_precision": "of doubted answers, the share that is wrong",
+    "wrong_verified": "of wrong answers, the share with all claims seen or computed",
+    "right_doubted": "of right answers, the share with a claim that something else is said of",
 }
 """Names and definitions."""
 
@@ -221,7 +224,7 @@ def _state(places: Iterable[_Place], question: str, fact: str) -> bool:
     sources = [ClaimSource(ReadPage(item), box) for item, boxes in places for box in (boxes or (None,))]
     checks = check_claims(question, fact, sources)
     return bool(checks) and all(
-        check.verdict is ClaimVerdict.SUPPORTED and not check.outside for check in checks
+        check.verdict is ClaimVerdict.STATED and not check.outside for check in checks
     )
 
 
@@ -281,14 +284,7 @@ def verdict_of(run: RunResult) -> ClaimVerdict | None:
     """Return the verdict on an answer: that on its worst claim; None without an answer or a checked claim."""
     if run.answer is None:
         return None
-    found = {claim.verdict for claim in run.claims}
-    worst_first = (
-        ClaimVerdict.CONTRADICTED,
-        ClaimVerdict.NOT_FOUND,
-        ClaimVerdict.ONLY_VISIBLE,
-        ClaimVerdict.SUPPORTED,
-    )
-    return next((verdict for verdict in worst_first if verdict in found), None)
+    return worst_verdict(claim.verdict for claim in run.claims)
 
 
 def verifier(run: RunResult, *, right: bool | None) -> dict[str, float]:
@@ -299,14 +295,17 @@ def verifier(run: RunResult, *, right: bool | None) -> dict[str, float]:
     verdict = verdict_of(run)
     if verdict is None:
         return {}
-    doubted = verdict in {ClaimVerdict.CONTRADICTED, ClaimVerdict.NOT_FOUND}
-    measures = {"doubted": float(doubted)}
-    decided = [claim for claim in run.claims if claim.verdict is not ClaimVerdict.ONLY_VISIBLE]
+    decided = [claim for claim in run.claims if not claim.needs_picture]
+    doubted = any(claim.verdict not in HELD for claim in decided)
+    verified = sum(claim.verdict in VERIFIED for claim in run.claims) / len(run.claims)
+    measures = {"doubted": float(doubted), "claims_verified": verified}
     if decided:
-        supported = sum(claim.verdict is ClaimVerdict.SUPPORTED for claim in decided)
-        measures["claims_supported"] = supported / len(decided)
+        measures["claims_stated"] = sum(claim.verdict in HELD for claim in decided) / len(decided)
     if right is False:
         measures["doubt_recall"] = float(doubted)
+        measures["wrong_verified"] = float(verified == 1)
+    if right:
+        measures["right_doubted"] = float(verdict is ClaimVerdict.DOUBTED)
     if doubted and right is not None:
         measures["doubt_precision"] = float(not right)
     return measures

@@ -29,10 +29,11 @@ MOODS = {
 }
 """Class of an outcome in the style sheet."""
 VERDICTS = {
-    ClaimVerdict.SUPPORTED: "Supported",
-    ClaimVerdict.CONTRADICTED: "Contradicted",
-    ClaimVerdict.NOT_FOUND: "Not found",
-    ClaimVerdict.ONLY_VISIBLE: "Only visible",
+    ClaimVerdict.SEEN: "Seen",
+    ClaimVerdict.COMPUTED: "Computed",
+    ClaimVerdict.STATED: "Stated",
+    ClaimVerdict.DOUBTED: "Doubted",
+    ClaimVerdict.UNVERIFIED: "Unverified",
 }
 """Labels of the verifier's verdicts."""
 STAGE_MOODS = {
@@ -100,7 +101,15 @@ FAMILIES = {
         "chain_answer",
         "answer_given_fact",
     ),
-    "Verifier": ("claims_supported", "doubted", "doubt_recall", "doubt_precision"),
+    "Verifier": (
+        "claims_stated",
+        "claims_verified",
+        "doubted",
+        "doubt_recall",
+        "doubt_precision",
+        "wrong_verified",
+        "right_doubted",
+    ),
     "DocScope": (*PAGES, *RATIOS),
     "DocScope: counts of a question": tuple(COUNTED),
     "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
@@ -186,10 +195,13 @@ _LABELS = {
     "fact_given_region": "Fact, given page and region",
     "chain_answer": "Answer",
     "answer_given_fact": "Answer, given the others",
-    "claims_supported": "Claims supported",
+    "claims_stated": "Claims stated",
+    "claims_verified": "Claims verified",
     "doubted": "Answers doubted",
     "doubt_recall": "Doubted among wrong answers",
     "doubt_precision": "Wrong among doubted answers",
+    "wrong_verified": "Verified among wrong answers",
+    "right_doubted": "Doubted among right answers",
     "abstention_precision": "Abstention precision",
     "abstention_recall": "Abstention recall",
     "false_abstention": "Abstained though answerable",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrag.geometry import Box
-from vrag.reading.answer import ReadPage
-from vrag.reading.verification.claim import Claim, ClaimVerdict
+from vrag.reading.answer import MarkRole, Reading, ReadPage
+from vrag.reading.verification.claim import Claim, ClaimDoubt, ClaimVerdict
 from vrag.reading.verification.source_text import SourceText, read_source
+from vrag.reading.views.neighbour_pages import read_tables
+from vrag.reading.views.text_lines import Rect
 from vrag.text.terms import STOP_WORDS, is_cjk, one_edit_apart, tokens
 
 Support = list[NDArray[np.float64]]
@@ -35,6 +39,18 @@ class ClaimSource:
     """In `Space.UNIT`; None for the whole page or a passage."""
 
 
+class ItemWords(NamedTuple):
+    """Words of an item."""
+
+    item: str
+    """Id of the item."""
+    start: int
+    """`item.text[start:end]`."""
+    end: int
+    text: str
+    """The words, with single spaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimCheck:
     """A claim with the verdict on it."""
@@ -42,19 +58,30 @@ class ClaimCheck:
     claim: Claim
     verdict: ClaimVerdict
     sources: tuple[int, ...] = ()
-    """Positions of the sources that support or contradict it."""
+    """Positions of the sources that say it, or something else in its place."""
     found: str = ""
-    """The words that support or contradict it."""
+    """The words that say so; of a computed number the computation."""
     item: str = ""
     """Id of the item that has these words."""
+    span: tuple[int, int] | None = None
+    """Where they stand in the text of the item; None for words that stand nowhere, as computed numbers."""
     boxes: tuple[Box, ...] = ()
-    """Where the words stand, in `Space.UNIT`: one rectangle for each line."""
+    """Where they stand, in `Space.UNIT`: one rectangle for each line."""
     outside: bool = False
     """True if the words stand outside of the rectangles of the evidence, on the same page."""
-    reason: str = ""
-    """The reason for the verdict, for people: a computation, or what is missing."""
-    judge: str = ""
-    """Name of the model that judged it; empty for a verdict by rules."""
+    doubt: ClaimDoubt | None = None
+    """What speaks against the claim; None where nothing does."""
+    needs_picture: bool = False
+    """True where no text can tell, so that only a look at the picture can: the evidence has almost no text,
+    or the claim is about colours, counts or drawings, or in another language."""
+    is_computed: bool = False
+    """True for a number that stands nowhere and follows from others."""
+    operands: tuple[ItemWords, ...] = ()
+    """The numbers that it follows from; empty where they are not known, or their table is not complete."""
+    words: tuple[ItemWords, ...] = ()
+    """Of a sentence, its own words and those of its names, as the evidence has them."""
+    missing: int = 0
+    """Of a sentence, the number of its own words that the evidence does not have around the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +174,29 @@ class ClaimEvidence:
             tuple(_strengths(text, forms) for text in self.texts),
         )
 
+    def is_of_part(self, page: int, rect: Rect | None) -> bool:
+        """Return whether a place lies in a table of which only a part is known."""
+        source = next(one for one in self.sources if one.page.item.id == self.texts[page].item.id)
+        tables = [table for table in read_tables(source.page) if table.is_part]
+        point = rect.box().center if rect is not None else None
+        return any(table.box is None or point is None or table.box.covers(*point) for table in tables)
+
+    def find_marked(self, reading: Reading) -> list[ItemWords]:
+        """Return the cells that an answer of the reader was computed from; none of a part of a table."""
+        page = next((at for at, text in enumerate(self.texts) if text.item.id == reading.item), None)
+        boxes = [mark.box for mark in reading.marks if mark.role is MarkRole.OPERAND]
+        if page is None or any(self.is_of_part(page, Rect(*box.as_tuple())) for box in boxes):
+            return []
+        text = self.texts[page].page
+        found: list[ItemWords] = []
+        for box in boxes:
+            inside = [(start, end) for start, end, rect in text.words if box.covers(*rect.box().center)]
+            if not inside:
+                return []
+            start, end = min(inside)[0], max(end for _, end in inside)
+            found.append(ItemWords(reading.item, start, end, " ".join(text.text[start:end].split())))
+        return found
+
     def find_name(self, name: str, share: float = MIN_WHOLE_SHARE) -> Iterator[TextPlace]:
         """Yield the places that have all words of a name near each other, in any order.
 
@@ -174,11 +224,30 @@ class ClaimEvidence:
                     end = max(text.tokens[at].end for at in near)
                     yield TextPlace(page, text.statement_at(start), start, end)
 
+    def find_word(self, term: str, page: int, span: tuple[int, int]) -> tuple[int, int] | None:
+        """Return where a word stands in the flat text of a page, nearest to a span of the item's text."""
+        text = self.texts[page]
+        numbers = [number for form in self.resolve(term) for number in text.places.get(form, ())]
+        if not numbers:
+            return None
+        at = bisect_left(text.tokens, text.flat.offset_of(span[0]), key=lambda token: token.start)
+        nearest = min(numbers, key=lambda number: abs(number - at))
+        return text.tokens[nearest].start, text.tokens[nearest].end
+
+    def words_at(self, page: int, start: int, end: int) -> ItemWords:
+        """Return the words in a range of the flat text of a page."""
+        text = self.texts[page]
+        return ItemWords(
+            text.item.id, *text.flat.original(start, end), " ".join(text.text[start:end].split())
+        )
+
     def words(self, place: TextPlace) -> str:
         """Return the words at a place, with single spaces."""
         return " ".join(self.texts[place.page].text[place.start : place.end].split())
 
-    def check(self, claim: Claim, verdict: ClaimVerdict, place: TextPlace, reason: str = "") -> ClaimCheck:
+    def check(
+        self, claim: Claim, verdict: ClaimVerdict, place: TextPlace, doubt: ClaimDoubt | None = None
+    ) -> ClaimCheck:
         """Return a verdict with the words at a place."""
         text = self.texts[place.page]
         boxes = text.boxes(place.start, place.end)
@@ -190,9 +259,10 @@ class ClaimEvidence:
             tuple(covering or of_item[:1]),
             self.words(place),
             text.item.id,
+            text.flat.original(place.start, place.end),
             boxes,
             outside=not covering,
-            reason=reason,
+            doubt=doubt,
         )
 
 

@@ -1,4 +1,8 @@
-"""The claims of an answer: its numbers, dates and names, and its sentences as a whole."""
+"""The claims of an answer: its sentences, and the numbers and dates in them.
+
+Names are no claims of their own: a sentence is checked by them. Code, mathematics, headings and the marks of
+Markdown assert nothing, and neither does a single word, unless it is the whole answer.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,15 @@ SHORT = 60
 """Characters up to which an answer without other words may be a name alone."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_NO_TEXT = re.compile(
+    r"""^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^[ ]{0,3}(?P=fence)|.*\Z)
+    | (?P<ticks>`+)(?!`)[^\n]{1,400}?(?<!`)(?P=ticks)(?!`)
+    | \$\$.{1,2000}?\$\$ | \\\[.{1,2000}?\\\] | \\\([^\n]{1,400}?\\\)
+    | (?<![\w\\$])\$(?=[^\s$])(?=[^\n$]{0,400}[\\^_={}])[^\n$]{0,400}(?<=\S)\$(?![\w$])
+    | ^[ ]{0,3}\#{1,6}[ ][^\n]*""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+"""Blocks and spans of code, mathematics and headings."""
 _MARKUP = re.compile(
     r"""^[ \t>]*(?:\#{1,6}[ ]+ | [-*+•▪●◦–][ \t]+ | \d{1,3}[.)][ \t]+)(?=\S)
     | ^[ \t]*(?:\|.*\n[ \t]*)?(?=[^\n]{0,400}---)[ \t:|-]+$
@@ -70,19 +83,31 @@ _JOINS = re.compile("[和与與及至到年月日约約から]+|to|and|or|und|bi
 """Words between the entries of a list or the ends of a range."""
 
 
+class SentenceName(NamedTuple):
+    """A name in a sentence of an answer."""
+
+    start: int
+    end: int
+    text: str
+
+
 class ReadSentence(NamedTuple):
-    """A sentence of an answer with the claims in it."""
+    """A sentence of an answer with the claims and names in it."""
 
     start: int
     end: int
     claims: tuple[Claim, ...]
-    """Numbers, dates and names, in order."""
+    """Numbers and dates, in order."""
+    names: tuple[SentenceName, ...]
+    """The names that it is checked by, in order."""
     values: tuple[TextValue, ...]
     """The values of the numbers and dates, with offsets in the answer."""
     content: int
     """Where the words begin that state something."""
     is_alone: bool
     """True if there is nothing else in it than these claims."""
+    is_named: bool
+    """True if there is nothing else in it than claims and names."""
 
     def as_claim(self, answer: str) -> Claim:
         """Return the sentence as a claim."""
@@ -95,19 +120,49 @@ def extract_claims(answer: str) -> tuple[Claim, ...]:
     A sentence that is nothing but a number, a date or names is no further claim.
 
     >>> [(claim.kind.value, claim.text) for claim in extract_claims("In Oslo it fell by 4 %.")]
-    [('name', 'Oslo'), ('number', '4 %'), ('sentence', 'In Oslo it fell by 4 %.')]
+    [('number', '4 %'), ('sentence', 'In Oslo it fell by 4 %.')]
     """
     found: list[Claim] = []
-    for sentence in read_sentences(answer):
+    for sentence in read_statements(answer):
         found += sentence.claims
         if not sentence.is_alone:
             found.append(sentence.as_claim(answer))
     return tuple(found)
 
 
+def read_statements(answer: str) -> list[ReadSentence]:
+    """Return the sentences of an answer that assert something.
+
+    A single word asserts nothing beside sentences, and neither does a line that only leads to what follows,
+    such as "These are:".
+    """
+    plain = _MARKUP.sub(_blank, _NO_TEXT.sub(_blank, answer[:MAX_ANSWER]))
+    sentences = [
+        sentence
+        for sentence in _read_plain(answer, plain)
+        if sentence.claims or not plain[: sentence.end].rstrip().endswith((":", "："))
+    ]
+    words = [_count_words(plain[sentence.content : sentence.end]) for sentence in sentences]
+    are_words = all(count < 2 for count in words)
+    return [
+        sentence
+        for count, sentence in zip(words, sentences, strict=True)
+        if count > 1 or are_words or sentence.claims
+    ]
+
+
+def _count_words(text: str) -> int:
+    """Return the number of words of a text; ideographs count as words."""
+    return len(re.findall(rf"[{_CJK}]|[^\W{_CJK}]+(?:['’-]\w+)*", text))
+
+
 def read_sentences(answer: str) -> list[ReadSentence]:
     """Return the sentences of an answer, lines of lists and cells of tables included, with their claims."""
-    plain = _MARKUP.sub(_blank, answer[:MAX_ANSWER])
+    return _read_plain(answer, _MARKUP.sub(_blank, answer[:MAX_ANSWER]))
+
+
+def _read_plain(answer: str, plain: str) -> list[ReadSentence]:
+    """Return the sentences of an answer without the marks that `plain` has blanks for."""
     ranges = list(_split(plain))
     words = re.findall(r"[^\W\d_]+", plain)
     small = sum(word.islower() and word not in STOP_WORDS for word in words)
@@ -134,27 +189,38 @@ def _split(plain: str) -> Iterator[tuple[int, int]]:
 def _read_sentence(answer: str, plain: str, start: int, end: int, short: bool) -> ReadSentence:
     text = plain[start:end]
     values = [value for value in find_values(text) if not (value.spelled and value.ordinal)]
-    spans = [
-        (value.start, value.end, ClaimKind.DATE if value.is_date else ClaimKind.NUMBER) for value in values
-    ]
-    taken = [(first, last) for first, last, _ in spans]
+    claims = tuple(
+        Claim(
+            ClaimKind.DATE if value.is_date else ClaimKind.NUMBER,
+            start + value.start,
+            start + value.end,
+            answer[start + value.start : start + value.end],
+        )
+        for value in values
+    )
+    taken = [(value.start, value.end) for value in values]
+    names: list[SentenceName] = []
     for first, last in _find_names(text, short):
         if all(last <= one or other <= first for one, other in taken):
             taken.append((first, last))
-            spans.append((first, last, ClaimKind.NAME))
-    claims = tuple(
-        Claim(kind, start + first, start + last, answer[start + first : start + last])
-        for first, last, kind in sorted(spans)
-    )
+            names.append(SentenceName(start + first, start + last, answer[start + first : start + last]))
     frame = _FRAME.match(text)
     content = frame.end() if frame and frame.end() < len(text) else 0
     rest = list(" " * content + text[content:])
     for first, last in taken:
         rest[first:last] = " " * (last - first)
     words = re.findall(r"\w+", "".join(rest))
-    is_alone = bool(claims) and all(word.lower() in STOP_WORDS or _JOINS.fullmatch(word) for word in words)
-    moved = tuple(value.moved(start) for value in values)
-    return ReadSentence(start, end, claims, moved, start + content, is_alone)
+    is_named = bool(taken) and all(word.lower() in STOP_WORDS or _JOINS.fullmatch(word) for word in words)
+    return ReadSentence(
+        start,
+        end,
+        claims,
+        tuple(sorted(names)),
+        tuple(value.moved(start) for value in values),
+        start + content,
+        is_named and not names,
+        is_named,
+    )
 
 
 def _find_names(text: str, short: bool) -> Iterator[tuple[int, int]]:

@@ -73,14 +73,24 @@ class Operand:
         return self.value.amount or _ZERO
 
 
+class Derivation(NamedTuple):
+    """How a number follows from others."""
+
+    text: str
+    """The computation, for people: `1,210 − 1,150`."""
+    operands: tuple[Operand, ...] = ()
+    """The numbers; empty for a computation of the reader."""
+    reading: Reading | None = None
+    """The computed answer of the reader, whose marks are the cells of the numbers."""
+
+
 class _Computed(NamedTuple):
     """The result of an operation."""
 
     amount: Decimal
     text: str
     """The computation, for people."""
-    operand: Operand
-    """One of the numbers."""
+    operands: tuple[Operand, ...]
     units: tuple[Unit, ...]
 
 
@@ -97,8 +107,10 @@ class Computations:
         readings = read(self.question, self.pages) if self.question else []
         return [one for one in readings if one.arithmetic and one.probability >= MIN_PROBABILITY]
 
-    def find(self, claim: TextValue, sentence: str, operands: Sequence[Operand], rounding: Rounding) -> str:
-        """Return how a number follows from others, such as `1,210 − 1,150`; empty if it does not.
+    def find(
+        self, claim: TextValue, sentence: str, operands: Sequence[Operand], rounding: Rounding
+    ) -> Derivation | None:
+        """Return how a number follows from others; None if it does not.
 
         Args:
             claim: The number.
@@ -109,21 +121,21 @@ class Computations:
         words = self.question or sentence
         named = {name for name, pattern in _TRIGGERS.items() if pattern.search(words)}
         if not named and not _COUNTS.search(words):
-            return ""
+            return None
         is_short = 2 * (claim.amount or _ZERO).copy_abs() < 199 * claim.step
         for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
             if _is_result(claim, result, rounding):
-                return result.text
+                return Derivation(result.text, result.operands)
         for reading in self.readings:
             found = find_values(reading.text)
             if found and compare(claim, found[0], rounding=Rounding(asked=True)) <= Agreement.LOOSE:
-                return reading.arithmetic
-        return ""
+                return Derivation(reading.arithmetic, reading=reading)
+        return None
 
 
 def _is_result(claim: TextValue, result: _Computed, rounding: Rounding) -> bool:
     """Return whether a number is a result, rounded to its last digit, in its unit and scale."""
-    operand = result.operand
+    operand = result.operands[0]
     value = TextValue(0, 0, result.amount, _ZERO, result.units, scale=operand.value.scale)
     around = replace(operand.context, units=frozenset(result.units)) if result.units else operand.context
     free = Rounding(rounding.about, asked=True)
@@ -141,15 +153,17 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
                 amount = compute(operation, one.amount, other.amount)
                 if amount is not None:
                     text = f"{one.text} {_SIGNS[operation]} {other.text}"
-                    yield _Computed(amount, text, one, one.value.units if operation in _KEEPING else _PERCENT)
+                    yield _Computed(
+                        amount, text, (one, other), one.value.units if operation in _KEEPING else _PERCENT
+                    )
     if not named.isdisjoint(_SUMS):
         for group in [*pairs, *_groups(operands)]:
             total = add(one.amount for one in group)
             texts = " + ".join(one.text for one in group)
-            yield _Computed(total, texts, group[0], group[0].value.units)
+            yield _Computed(total, texts, tuple(group), group[0].value.units)
             if "average" in named:
                 mean = f"({texts}) / {len(group)}"
-                yield _Computed(divide(total, Decimal(len(group))), mean, group[0], group[0].value.units)
+                yield _Computed(divide(total, Decimal(len(group))), mean, tuple(group), group[0].value.units)
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

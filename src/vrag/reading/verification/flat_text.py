@@ -33,6 +33,11 @@ class FlatText:
         """Return the range of the original for a range that is not empty."""
         return self._place(start), self._place(end - 1) + 1
 
+    def offset_of(self, place: int) -> int:
+        """Return where a place of the original stands in `text`."""
+        piece = max(bisect_right(self.origins, place) - 1, 0)
+        return self.starts[piece] + place - self.origins[piece] if self.starts else 0
+
     def _place(self, offset: int) -> int:
         piece = bisect_right(self.starts, offset) - 1
         return self.origins[piece] + offset - self.starts[piece]

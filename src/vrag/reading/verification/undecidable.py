@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 from vrag.reading.verification.claim_evidence import ClaimCheck
@@ -40,13 +39,13 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_CHARS = 30
-_UNSAID = frozenset({ClaimVerdict.NOT_FOUND, ClaimVerdict.CONTRADICTED})
+_UNSAID = frozenset({ClaimVerdict.UNVERIFIED, ClaimVerdict.DOUBTED})
 
 
 def leave_undecidable(
     answer: str, checks: Sequence[ClaimCheck], texts: Iterable[str]
 ) -> tuple[ClaimCheck, ...]:
-    """Return the checks without names of places, and with what the text cannot decide as only visible.
+    """Return the checks without names of places; what the text cannot decide needs a look at the picture.
 
     Args:
         answer: The answer.
@@ -58,16 +57,21 @@ def leave_undecidable(
     changed: list[ClaimCheck] = []
     for check in checks:
         claim = check.claim
-        if check.verdict is ClaimVerdict.NOT_FOUND and _PLACE.fullmatch(claim.text.strip()):
+        if check.verdict is ClaimVerdict.UNVERIFIED and not check.needs_picture and is_place_name(claim.text):
             continue
         before = answer[max(0, claim.start - _BEFORE_CHARS) : claim.start]
         is_bound = claim.kind is ClaimKind.NUMBER and _BOUND.search(before) is not None
-        is_worded = is_foreign and claim.kind in {ClaimKind.NAME, ClaimKind.SENTENCE}
+        is_worded = is_foreign and claim.kind is ClaimKind.SENTENCE
         if check.verdict in _UNSAID and (is_bound or is_worded):
-            check = _only_visible(check)  # noqa: PLW2901
+            check = _leave_open(check)  # noqa: PLW2901
             changed.append(check)
         settled.append(check)
-    return tuple(_only_visible(check) if _rests_on(check, changed, settled) else check for check in settled)
+    return tuple(_leave_open(check) if _rests_on(check, changed, settled) else check for check in settled)
+
+
+def is_place_name(text: str) -> bool:
+    """Return whether words name a place of a document, as "page 3", and nothing that stands there."""
+    return _PLACE.fullmatch(text.strip()) is not None
 
 
 def is_other_language(answer: str, texts: Iterable[str]) -> bool:
@@ -92,13 +96,14 @@ def _language(text: str) -> str:
     return language if most >= MIN_HITS and most >= MIN_MARGIN * second else ""
 
 
-def _only_visible(check: ClaimCheck) -> ClaimCheck:
-    return replace(check, verdict=ClaimVerdict.ONLY_VISIBLE, sources=(), found="", boxes=())
+def _leave_open(check: ClaimCheck) -> ClaimCheck:
+    """Return a claim that only a look at the picture can decide."""
+    return ClaimCheck(check.claim, ClaimVerdict.UNVERIFIED, needs_picture=True)
 
 
 def _rests_on(check: ClaimCheck, changed: Sequence[ClaimCheck], settled: Sequence[ClaimCheck]) -> bool:
-    """Return whether a sentence is contradicted by nothing but claims that cannot be decided."""
-    if check.claim.kind is not ClaimKind.SENTENCE or check.verdict is not ClaimVerdict.CONTRADICTED:
+    """Return whether a sentence is doubted for nothing but claims that cannot be decided."""
+    if check.claim.kind is not ClaimKind.SENTENCE or check.verdict is not ClaimVerdict.DOUBTED:
         return False
     inside = [
         other
@@ -108,5 +113,5 @@ def _rests_on(check: ClaimCheck, changed: Sequence[ClaimCheck], settled: Sequenc
         and other.claim.end <= check.claim.end
     ]
     return any(other in changed for other in inside) and all(
-        other.verdict is not ClaimVerdict.CONTRADICTED for other in inside
+        other.verdict is not ClaimVerdict.DOUBTED for other in inside
     )

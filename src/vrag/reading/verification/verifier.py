@@ -1,9 +1,9 @@
-"""Verdicts on the claims of an answer, by the words of its evidence.
+"""Verdicts on the claims of an answer, by the text of its evidence.
 
-A number, date or name is looked for wherever the evidence has it. It is supported where the words of its
-sentence (and of the question) stand around it; where they stand around another value of the same kind, that
-one contradicts it. A sentence is supported if its claims are, and if one statement of the evidence has its
-other words.
+A number or date is looked for wherever the evidence has it. It is stated where the words of its sentence (and
+of the question) stand around it; where they stand around another value of the same kind, it is doubted. A
+sentence is stated if its claims are, its names stand there too, and one statement of the evidence has its
+other words. Whether the picture shows the same, a second reading tells; see `second_reading`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.table_answers.values import Day
-from vrag.reading.verification.claim import Claim, ClaimVerdict
+from vrag.reading.verification.claim import Claim, ClaimDoubt, ClaimKind, ClaimVerdict
 from vrag.reading.verification.claim_evidence import (
     INSIDE,
     MIN_SHARE,
@@ -31,12 +31,12 @@ from vrag.reading.verification.claim_evidence import (
     Support,
     TextPlace,
 )
-from vrag.reading.verification.claims import ReadSentence, read_sentences
+from vrag.reading.verification.claims import ReadSentence, SentenceName, read_statements
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
-from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Operand
+from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Derivation, Operand
 from vrag.reading.verification.source_text import SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
-from vrag.reading.verification.undecidable import leave_undecidable
+from vrag.reading.verification.undecidable import is_place_name, leave_undecidable
 from vrag.reading.verification.wording import are_opposite, is_negated
 from vrag.text.terms import STOP_WORDS, is_cjk, tokens
 
@@ -48,8 +48,6 @@ STRONG = 0.55
 """Share of the words around a claim from which a statement is about the same."""
 WEAK = 0.4
 """The same below which a short number or a year stands somewhere by chance."""
-ELSEWHERE = "it stands only in other places of the page"
-NO_TEXT = "colours, counts and drawings need not have a text"
 _DRAWN = re.compile(
     r"\b(?:charts?|graphs?|plots?|diagrams?|(?:sub)?figures?(?= \d)|maps?|pictures?|images?|photos?|icons?)\b"
     r"|[图圖](?!书|書)",
@@ -84,7 +82,7 @@ MAX_COUNT = 30
 """Numbers that may have been counted are smaller."""
 _COUNTED = re.compile(r"\bhow many ((?:\S+ ){1,3})", re.IGNORECASE)
 _YES_NO = re.compile(r"(yes|no)\b[.!]?|[是否对不][的是]?。?", re.IGNORECASE)
-SEEN = frozenset({AnswerKind.COLOR, AnswerKind.COUNT})
+DRAWN_KINDS = frozenset({AnswerKind.COLOR, AnswerKind.COUNT})
 """Kinds of answers that seldom stand in the text: colours, and counts of things on a page."""
 
 
@@ -102,7 +100,7 @@ def check_claims(question: str, answer: str, sources: Sequence[ClaimSource]) -> 
     pages = {source.page.item.id: source.page for source in sources}
     computations = Computations(question, list(pages.values()))
     checks: list[ClaimCheck] = []
-    for sentence in read_sentences(answer):
+    for sentence in read_statements(answer):
         checks += _SentenceCheck(question, answer, sentence, evidence, computations).checks()
     return leave_undecidable(answer, checks, (page.item.text for page in pages.values()))
 
@@ -151,12 +149,10 @@ class _SentenceCheck:
 
     def checks(self) -> list[ClaimCheck]:
         """Return the verdicts on the claims and then on the sentence."""
-        values = {(value.start, value.end): value for value in self.sentence.values}
         found: list[ClaimCheck] = []
-        for claim in self.sentence.claims:
-            value = values.get((claim.start, claim.end))
-            check = self._check_name(claim) if value is None else self._check_value(claim, value)
-            if check.verdict is ClaimVerdict.SUPPORTED or value is None or not self._is_asked(value):
+        for claim, value in zip(self.sentence.claims, self.sentence.values, strict=True):
+            check = self._check_value(claim, value)
+            if check.verdict is ClaimVerdict.STATED or not self._is_asked(value):
                 found.append(check)
         if self.sentence.is_alone:
             return found
@@ -191,11 +187,31 @@ class _SentenceCheck:
         if value.amount is None or not ranked.keys().isdisjoint(STANDS):
             return check
         derivation = self.computations.find(value, self.text, self._operands(support), rounding)
-        if derivation:
-            return ClaimCheck(claim, ClaimVerdict.SUPPORTED, found=derivation, reason="computed")
+        if derivation is not None:
+            return self._check_derivation(claim, derivation)
         if self._is_counted(value, ranked):
-            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="it may have been counted")
+            return ClaimCheck(claim, ClaimVerdict.UNVERIFIED, needs_picture=True)
         return check
+
+    def _check_derivation(self, claim: Claim, derivation: Derivation) -> ClaimCheck:
+        """Return the verdict on a number that follows from others, with their places."""
+        operands = [
+            self.evidence.words_at(page, operand.value.start, operand.value.end)
+            for operand in derivation.operands
+            if not self.evidence.is_of_part(page := operand.statement[0], operand.rect)
+        ]
+        if derivation.reading is not None:
+            operands = self.evidence.find_marked(derivation.reading)
+        is_known = bool(operands) and len(operands) >= len(derivation.operands)
+        items = {words.item for words in operands}
+        return ClaimCheck(
+            claim,
+            ClaimVerdict.STATED,
+            tuple(at for at, one in enumerate(self.evidence.sources) if one.page.item.id in items),
+            derivation.text,
+            is_computed=True,
+            operands=tuple(operands) if is_known else (),
+        )
 
     def _margin(self, claim: Claim, value: TextValue) -> float:
         """Return how much better another value must fit to contradict one that stands on the page."""
@@ -307,41 +323,64 @@ class _SentenceCheck:
         if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
             same = loose
         rival = rival if rival is not None and rival[0] >= STRONG else None
+        other_value = ClaimDoubt.DATE if claim.kind is ClaimKind.DATE else ClaimDoubt.VALUE
         if same is None:
-            other = form or rival
+            other, doubt = (form, ClaimDoubt.UNIT) if form is not None else (rival, other_value)
             if other is None:
                 return self._missing(claim)
-            return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
-        for other, needed in ((form, FORM_MARGIN), (rival, margin)):
+            return self.evidence.check(claim, ClaimVerdict.DOUBTED, other[1], doubt)
+        for other, needed, doubt in ((form, FORM_MARGIN, ClaimDoubt.UNIT), (rival, margin, other_value)):
             if other is not None and other[0] - same[0] >= needed:
-                return self.evidence.check(claim, ClaimVerdict.CONTRADICTED, other[1])
+                return self.evidence.check(claim, ClaimVerdict.DOUBTED, other[1], doubt)
         if margin > MARGIN or same[0] >= WEAK or best < STRONG:
-            return self.evidence.check(claim, ClaimVerdict.SUPPORTED, same[1])
+            return self.evidence.check(claim, ClaimVerdict.STATED, same[1])
         if _DRAWN.search(self.question):
             return self._missing(claim)
-        return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, same[1], reason=ELSEWHERE)
+        return self.evidence.check(claim, ClaimVerdict.UNVERIFIED, same[1], ClaimDoubt.SUBJECT)
 
-    def _missing(self, claim: Claim) -> ClaimCheck:
-        if not self.evidence.has_text:
-            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="the evidence has too little text")
-        if find_focus(self.question).kind in SEEN or _DRAWN.search(self.question):
-            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason=NO_TEXT)
-        return ClaimCheck(claim, ClaimVerdict.NOT_FOUND)
+    def _missing(self, claim: Claim, doubt: ClaimDoubt | None = None) -> ClaimCheck:
+        """Return the verdict on a claim that does not stand on the evidence."""
+        needs_picture = (
+            not self.evidence.has_text
+            or find_focus(self.question).kind in DRAWN_KINDS
+            or _DRAWN.search(self.question) is not None
+        )
+        return ClaimCheck(
+            claim,
+            ClaimVerdict.UNVERIFIED,
+            doubt=None if needs_picture else doubt,
+            needs_picture=needs_picture,
+        )
 
-    def _check_name(self, claim: Claim) -> ClaimCheck:
-        share = MIN_SHARE if len(self.own) > 1 or not self.sentence.is_alone else MIN_WHOLE_SHARE
-        places = list(self.evidence.find_name(claim.text, share))
+    def _find_names(self) -> tuple[list[TextPlace], ClaimCheck | None]:
+        """Return where the names of the sentence stand, or the verdict on it where one does not."""
+        claim = self.sentence.as_claim(self.answer)
+        found: list[TextPlace] = []
+        for name in self.sentence.names:
+            place, is_elsewhere = self._find_name(name)
+            if place is None:
+                if is_place_name(name.text):
+                    continue
+                return found, self._missing(claim, ClaimDoubt.SUBJECT)
+            if is_elsewhere:
+                check = self.evidence.check(claim, ClaimVerdict.UNVERIFIED, place, ClaimDoubt.SUBJECT)
+                return found, check
+            found.append(place)
+        return found, None
+
+    def _find_name(self, name: SentenceName) -> tuple[TextPlace | None, bool]:
+        """Return where a name stands, and whether the words around it stand together elsewhere."""
+        share = MIN_SHARE if len(self.own) > 1 or not self.sentence.is_named else MIN_WHOLE_SHARE
+        places = list(self.evidence.find_name(name.text, share))
         if not places:
-            return self._missing(claim)
-        support = self._raise(self._support_without(claim.start, claim.end))
+            return None, False
+        support = self._raise(self._support_without(name.start, name.end))
         best = max(places, key=lambda place: support[place.page][place.statement])
         rival = _best(support)
         margin = NAME_MARGIN if len(self.own) >= MIN_OWN else SHORT_NAME_MARGIN
-        if self.asked.issuperset(token.term for token in tokens(claim.text)):
+        if self.asked.issuperset(token.term for token in tokens(name.text)):
             margin = math.inf  # what the question is about need not be named again
-        if rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin:
-            return self.evidence.check(claim, ClaimVerdict.NOT_FOUND, best, reason=ELSEWHERE)
-        return self.evidence.check(claim, ClaimVerdict.SUPPORTED, best)
+        return best, rival >= STRONG and rival - float(support[best.page][best.statement]) >= margin
 
     def _has_new_name(self, score: float) -> bool:
         """Return whether a sentence has characters in a row that the evidence lacks, but is else its words.
@@ -357,19 +396,33 @@ class _SentenceCheck:
 
     def _check_sentence(self, found: Sequence[ClaimCheck]) -> ClaimCheck:
         claim = self.sentence.as_claim(self.answer)
-        doubted = [check for check in found if check.verdict is not ClaimVerdict.SUPPORTED]
-        contradicted = next((check for check in doubted if check.verdict is ClaimVerdict.CONTRADICTED), None)
-        if contradicted is not None:
-            return replace(contradicted, claim=claim)
+        doubted = next((check for check in found if check.verdict is ClaimVerdict.DOUBTED), None)
+        if doubted is not None:
+            return replace(doubted, claim=claim)
         if _YES_NO.fullmatch(self.text):
-            return ClaimCheck(claim, ClaimVerdict.ONLY_VISIBLE, reason="yes and no are not checked by rules")
-        if doubted:
-            return replace(self._missing(claim), verdict=doubted[0].verdict)
-        if found and len(self.own) < 2:
-            return replace(found[0], claim=claim)
-        return self._check_words(claim, COVER_WITH_VALUES if found else COVER)
+            return ClaimCheck(claim, ClaimVerdict.UNVERIFIED, needs_picture=True)
+        names, unnamed = self._find_names()
+        if unnamed is not None:
+            return unnamed
+        missing = next((check for check in found if check.verdict is not ClaimVerdict.STATED), None)
+        if missing is not None:
+            return ClaimCheck(
+                claim, missing.verdict, doubt=missing.doubt, needs_picture=missing.needs_picture
+            )
+        return self._find_sentence(claim, found, names)
 
-    def _check_words(self, claim: Claim, needed: float) -> ClaimCheck:
+    def _find_sentence(
+        self, claim: Claim, found: Sequence[ClaimCheck], names: Sequence[TextPlace]
+    ) -> ClaimCheck:
+        """Check a sentence whose claims and names stand on the evidence."""
+        if len(self.own) < 2 and found:
+            check = replace(found[0], claim=claim, is_computed=False, operands=())
+            return self._with_words(check, names)
+        if names and self.sentence.is_named:
+            return self._with_words(self.evidence.check(claim, ClaimVerdict.STATED, names[0]), names)
+        return self._check_words(claim, COVER_WITH_VALUES if found or names else COVER, names)
+
+    def _check_words(self, claim: Claim, needed: float, names: Sequence[TextPlace]) -> ClaimCheck:
         """Check a sentence by the words of the statement that has most of them."""
         support = self.evidence.weigh(self.own).support(1.0)
         scored = [
@@ -387,5 +440,21 @@ class _SentenceCheck:
             self.evidence.texts[page].text[statement.start : statement.end],
             negations=not is_negated(self.question),
         )
-        verdict = ClaimVerdict.CONTRADICTED if is_opposite else ClaimVerdict.SUPPORTED
-        return self.evidence.check(claim, verdict, place)
+        if is_opposite:
+            return self.evidence.check(claim, ClaimVerdict.DOUBTED, place, ClaimDoubt.OPPOSITE)
+        return self._with_words(self.evidence.check(claim, ClaimVerdict.STATED, place), names)
+
+    def _with_words(self, check: ClaimCheck, names: Sequence[TextPlace]) -> ClaimCheck:
+        """Return the verdict on a sentence with the places of its words, which a second reading looks at."""
+        if not check.item or check.span is None:
+            return check
+        page = next(at for at, text in enumerate(self.evidence.texts) if text.item.id == check.item)
+        words = {place.start: self.evidence.words_at(place.page, place.start, place.end) for place in names}
+        missing = 0
+        for term in self.own:
+            place = self.evidence.find_word(term, page, check.span)
+            if place is None:
+                missing += 1
+            else:
+                words.setdefault(place[0], self.evidence.words_at(page, *place))
+        return replace(check, words=tuple(words.values()), missing=missing)

@@ -10,16 +10,10 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult, is_whole
 from vrag.agent.runs.run_store import StoredRun
 from vrag.geometry import Box
-from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
+from vrag.reading.verification.claim import ClaimKind, ClaimVerdict, worst_verdict
 from vrag.render.text_format import extent, printable
-from vrag.render.verdicts import describe_claim
+from vrag.render.verdicts import describe_claim, list_claims
 
-_WORST_FIRST = (
-    ClaimVerdict.CONTRADICTED,
-    ClaimVerdict.NOT_FOUND,
-    ClaimVerdict.ONLY_VISIBLE,
-    ClaimVerdict.SUPPORTED,
-)
 MAX_ANSWER_CHARS = 1500
 """Characters of an answer in a note; the run has the whole."""
 
@@ -95,8 +89,7 @@ def _places_of(result: RunResult, prefix: str) -> list[CitedPlace]:
 def _place_of(result: RunResult, number: int, prefix: str) -> CitedPlace:
     text = result.checked_text
     parts = [part for part in result.citations if number in part.numbers]
-    claims = [claim for claim in _narrowest(result.claims) if _concerns(claim, number, parts)]
-    verdicts = {claim.verdict for claim in claims}
+    claims = [claim for claim in _narrowest(list_claims(result)) if _concerns(claim, number, parts)]
     return CitedPlace(
         number=f"{prefix}{number}",
         evidence=result.evidence[number - 1],
@@ -104,7 +97,7 @@ def _place_of(result: RunResult, number: int, prefix: str) -> CitedPlace:
         answer=text,
         withdrawn=result.answer is None,
         parts=tuple(filter(None, (text[part.start : part.end].strip() for part in parts))),
-        verdict=next((verdict for verdict in _WORST_FIRST if verdict in verdicts), None),
+        verdict=worst_verdict(claim.verdict for claim in claims),
         verdict_lines=tuple(describe_claim(text, claim, prefix) for claim in claims),
         run=result.run_id,
         asked=result.started.ts,

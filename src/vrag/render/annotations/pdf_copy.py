@@ -34,7 +34,7 @@ Sides = tuple[float, float, float, float]
 """Left, bottom, right and top in the coordinates of a page, in points."""
 
 FRAME_COLOR: Color = (0.059, 0.463, 0.431)
-CONTRADICTED_COLOR: Color = (0.725, 0.11, 0.11)
+DOUBTED_COLOR: Color = (0.725, 0.11, 0.11)
 MARK_COLORS: Mapping[MarkRole, Color] = {
     MarkRole.ANSWER: (1.0, 0.88, 0.35),
     MarkRole.OPERAND: (1.0, 0.88, 0.35),
@@ -286,8 +286,8 @@ class _PlaceAnnotations:
 
     @property
     def _color(self) -> Color:
-        contradicted = self.place.verdict is ClaimVerdict.CONTRADICTED
-        return CONTRADICTED_COLOR if contradicted else FRAME_COLOR
+        doubted = self.place.verdict is ClaimVerdict.DOUBTED
+        return DOUBTED_COLOR if doubted else FRAME_COLOR
 
     def _place_badge(self, taken: Sequence[Box]) -> Box:
         """Return where the number stands: left of the upper corner, above it, or within the rectangle.

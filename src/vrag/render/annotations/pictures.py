@@ -12,7 +12,7 @@ from vrag.geometry import Box, Space
 from vrag.reading.verification.claim import ClaimVerdict
 from vrag.render.annotations.cited_place import CitedPlace
 from vrag.render.annotations.evidence_sources import PagePart
-from vrag.render.annotations.pdf_copy import CONTRADICTED_COLOR, FRAME_COLOR, MARK_COLORS, Color
+from vrag.render.annotations.pdf_copy import DOUBTED_COLOR, FRAME_COLOR, MARK_COLORS, Color
 
 FRAME_SHARE = 1 / 400
 """Width of the frame as a part of the shorter side of the page, at least `MIN_FRAME` pixels."""
@@ -148,7 +148,7 @@ def _pixels(box: Box, size: tuple[int, int]) -> tuple[int, int, int, int]:
 
 
 def _color(place: CitedPlace) -> Color:
-    return CONTRADICTED_COLOR if place.verdict is ClaimVerdict.CONTRADICTED else FRAME_COLOR
+    return DOUBTED_COLOR if place.verdict is ClaimVerdict.DOUBTED else FRAME_COLOR
 
 
 def _rgb(color: Color) -> tuple[int, int, int]:

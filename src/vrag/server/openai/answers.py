@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vrag.agent.runs.run_result import RunResult
 from vrag.render.text_format import one_line
-from vrag.render.verdicts import claim_lines
+from vrag.render.verdicts import claim_lines, trust_line
 from vrag.server.openai.answer_format import SOURCE_FIELDS, JsonForm, UnfitError
 from vrag.server.openai.chat_tasks import ChatTask
 from vrag.server.openai.draft_content import DraftContent
@@ -125,7 +125,8 @@ def _write_json(form: JsonForm, outline: RunResult, reply: CompletionReply) -> t
             {name: getattr(source, name) for name in SOURCE_FIELDS}
             for source in (reply.vrag.evidence if outline.answer is not None else ())
         ],
-        "unsupported_claims": claim_lines(outline),
+        "trust": trust_line(outline),
+        "claims_in_doubt": claim_lines(outline),
     }
     if outline.answer is None:
         fields["message"] = reply.answer

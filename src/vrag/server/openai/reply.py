@@ -19,10 +19,10 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.runs.run_result import BY_READER, MAY_ANSWER, ResultKind, RunResult
+from vrag.agent.runs.run_result import LOOK_WHETHER, MAY_ANSWER, ResultKind, RunResult
 from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, one_line, place_name, step_line
-from vrag.render.verdicts import claim_lines, summarize_claims
+from vrag.render.verdicts import claim_lines, trust_line
 from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.runs.run_manager import broken_off
 from vrag.server.runs.schema import NumberedEvidence
@@ -47,7 +47,8 @@ _NO_ANSWER = {
 }
 _UNCERTAIN = f"Without a model, no answer is certain enough. {A_MODEL}"
 _NOTHING = "I found nothing: "
-_BY_READER = f"\n\n*{BY_READER}*"
+_TRUST = re.compile(rf"\n\n\*[^\n]*(?: verified on the page[^\n]*|{re.escape(LOOK_WHETHER)})\*$")
+"""The line of trust behind an answer."""
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""
 _ADDRESSED = re.compile(r"!\[|\[(?=\d+\]:)")
@@ -220,17 +221,14 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         reading=outline.reading,
     )
     offline = outline.is_offline
-    verdicts = _verdicts(outline)
+    verdicts = _describe_trust(outline)
     if outline.answer is None:
         message = _reason(outline, offline=offline)
         heading = _PLACES if outline.kind is ResultKind.PLACES else _LOOKED
         sources = _source_list(heading, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
         return CompletionReply(message, verdicts + sources, (), part, is_cut)
     marked, annotations = _with_annotations(outline.marked_answer, evidence)
-    note = _BY_READER if offline else ""
-    return CompletionReply(
-        marked, note + verdicts + _source_list(_SOURCES, evidence), annotations, part, is_cut
-    )
+    return CompletionReply(marked, verdicts + _source_list(_SOURCES, evidence), annotations, part, is_cut)
 
 
 def plain_answer(content: str) -> str | None:
@@ -243,7 +241,7 @@ def plain_answer(content: str) -> str | None:
         answer, found, listed = content.rpartition(heading)
         if found:
             numbers = set(_LISTED.findall(listed))
-            content = _without_markers(answer.partition(_CHECKED)[0].removesuffix(_BY_READER), numbers)
+            content = _without_markers(_TRUST.sub("", answer.partition(_CHECKED)[0]), numbers)
     is_none = content in {_UNCERTAIN, *_NO_ANSWER.values()} or content.startswith((_WITHDRAWN, _NOTHING))
     return None if is_none else content
 
@@ -281,10 +279,13 @@ def _reason(outline: RunResult, *, offline: bool) -> str:
     return _NO_ANSWER.get(outline.stop_reason or StopReason.FAULT, "There is no answer.")
 
 
-def _verdicts(outline: RunResult) -> str:
-    """Return the claims that the evidence does not support, in Markdown; empty if it supports all."""
+def _describe_trust(outline: RunResult) -> str:
+    """Return the line of trust, and the claims that the evidence does not say, in Markdown."""
+    trust = inline(trust_line(outline))
     lines = [f"- {inline(line)}" for line in claim_lines(outline)]
-    return _CHECKED + "\n".join([f"{summarize_claims(outline.claims)}\n", *lines]) if lines else ""
+    if lines:
+        return _CHECKED + "\n".join([f"{trust}\n", *lines])
+    return f"\n\n*{trust}*" if trust else ""
 
 
 def _with_annotations(

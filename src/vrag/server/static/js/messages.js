@@ -3,7 +3,7 @@
 /** What the page calls the fields of a request that a refusal names. @type {Record<string, string>} */
 const FIELDS = {
   agent: "The agent", base_url: "The address of the server", collection: "The collection", crop_nodes: "“Zoom into pictures from memory”", documents: "The chosen documents", images: "The pictures",
-  max_steps: "The number of steps", model: "The model", name: "The name", question: "The question", runs: "The questions of the report", session: "The conversation", thinking: "“Thinking”", title: "The title", top_k: "The number of hits", verify: "“Claims without support”",
+  max_steps: "The number of steps", model: "The model", name: "The name", question: "The question", runs: "The questions of the report", session: "The conversation", thinking: "“Thinking”", title: "The title", top_k: "The number of hits", verify: "“Claims in doubt”",
 };
 
 /** Settings and commands, which only the administrator of the server has. */

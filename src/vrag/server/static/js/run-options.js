@@ -156,7 +156,7 @@ export function optionFields(offer, choices, changed, { folded = true } = {}) {
     hits,
     selectField("Thinking", "thinking", THINKING, choices.thinking, (name) => set("thinking", name)),
     crops,
-    selectField("Claims without support", "verify", VERIFY, choices.verify ?? "tell", (name) => set("verify", name)),
+    selectField("Claims in doubt", "verify", VERIFY, choices.verify ?? "tell", (name) => set("verify", name)),
   ];
   return h(
     "div",

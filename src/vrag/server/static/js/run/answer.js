@@ -1,14 +1,14 @@
 /** The answer of a turn: as it is written, as it stands with its citations, or the reason there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
-import { count } from "../format.js";
+import { count, where } from "../format.js";
 import { rewriteForPage } from "../messages.js";
 import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
-import { claimParts, claimSummary, claimText, notableClaims } from "./verdicts.js";
+import { claimParts, claimSummary, claimText, notableClaims, readerRemark } from "./verdicts.js";
 import { PLACES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOTHING, WITHDRAWN } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
@@ -68,7 +68,7 @@ export class AnswerView {
     if (shown === null) return;
     const ending = end === null ? null : endingOf(state);
     this.element.dataset.reason = end === null ? "" : (stopReason(state) ?? "interrupted");
-    this.element.className = `answer card ${ending === null ? "draft" : isContradicted(state) ? "fair" : ending.mood}`;
+    this.element.className = `answer card ${ending === null ? "draft" : isDoubted(state) ? "fair" : ending.mood}`;
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
@@ -84,13 +84,13 @@ export class AnswerView {
   /** @param {State} state @param {import("./wording.js").Ending | null} ending */
   #head(state, ending) {
     const answered = ending === null || Boolean(state.answer?.text);
-    replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isContradicted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Contradicted in part" : ending.name }));
-    this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isContradicted(state))));
+    replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isDoubted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Doubted in part" : ending.name }));
+    this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isDoubted(state))));
     this.said.hidden = answered;
     this.said.textContent = answered ? "" : state.answer?.absence || ending.said;
   }
 
-  /** The answer, or the one that was withdrawn, with its chips and the claims that are not supported. @param {State} state @param {boolean} open */
+  /** The answer, or the one that was withdrawn, with its chips and the claims that the evidence does not say. @param {State} state @param {boolean} open */
   #words(state, open) {
     const text = checkedText(state);
     const claims = isOffline(state) ? [] : notableClaims(state.answer?.claims ?? []);
@@ -100,6 +100,12 @@ export class AnswerView {
     this.text.classList.toggle("writing", open);
     const claim = (/** @type {number} */ index, /** @type {string | Node} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
     this.prose.show(text, { ...marks, chip, claim }, open, isOffline(state));
+  }
+
+  /** @param {number} number */
+  #pageName(number) {
+    const place = this.#places.find((one) => one.number === number);
+    return place ? where(place.evidence) : "";
   }
 
   /** @param {number} index */
@@ -121,7 +127,7 @@ export class AnswerView {
   #remarks(state) {
     const { text = null, unsupported = [], cited: known } = state.answer ?? {};
     return [
-      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), "Found on the page, without a model. Look whether it answers the question."),
+      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), readerRemark(state.answer?.claims ?? [], (number) => this.#pageName(number))),
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Not used" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
@@ -145,16 +151,15 @@ export class AnswerView {
     return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: rewriteForPage(message) }), h("p", { class: "answer-hint soft", text: ending.hint }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
   }
 
-  /** What the evidence says about the claims: a sentence for each that is not supported. @param {State} state */
+  /** What the evidence says about the claims: how much is verified, and a sentence for each that it does not say. @param {State} state */
   #claims(state) {
     const { claims = [] } = state.answer ?? {};
     if (claims.length === 0 || isOffline(state)) return null;
     const text = checkedText(state);
     const notable = notableClaims(claims);
-    const contradicted = claims.some((/** @type {any} */ claim) => claim.verdict === "contradicted");
     const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? chip(part) : part));
     const lines = notable.map((claim, index) => h("li", { id: this.#claimId(index), class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
-    return h("div", { class: "claims", dataset: { mood: contradicted ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
+    return h("div", { class: "claims", dataset: { mood: claims.some((/** @type {any} */ claim) => claim.verdict === "doubted") ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : claims.every((/** @type {any} */ claim) => claim.verdict === "stated") ? "report" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
   }
 
   /** @param {State} state @param {import("./wording.js").Ending} ending */
@@ -177,8 +182,8 @@ function lastRefusal(state) {
   return state.steps.flatMap((step) => step.entries).findLast((one) => one.kind === "refused")?.reason ?? "";
 }
 
-/** True if the evidence contradicts a claim of the answer. @param {State} state */
-const isContradicted = (state) => (state.answer?.text && !isOffline(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "contradicted");
+/** True if something else is said in place of a claim of the answer. @param {State} state */
+const isDoubted = (state) => (state.answer?.text && !isOffline(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "doubted");
 
 /** True if the question is answered without a model: by quotes, without Markdown. @param {State} state */
 export function isOffline(state) {

@@ -1,7 +1,7 @@
 /** The text of an answer with the markers of its citations, such as `[2]`, and with its claims. Pure; as in vrag.agent.answers.citation. */
 
 /** @typedef {{start: number, end: number, numbers: number[], source: string}} Citation Places count characters, not UTF-16 units. */
-/** @typedef {{kind: string, start: number, end: number, verdict: string, numbers: number[], found: string, judge: string}} Claim */
+/** @typedef {{kind: string, start: number, end: number, verdict: string, numbers: number[], found: string, doubt: string | null, needs_picture: boolean, judge: string}} Claim */
 
 /** White space at the end of a part, as Python strips it. */
 const BLANKS = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$/;
