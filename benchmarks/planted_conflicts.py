@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.conflict_documents import Block, Heading, Paragraph, Table, flatten, plain
+from benchmarks.conflict_documents import Block, Heading, Paragraph, flatten, plain
 from benchmarks.conflict_sources import Source, Spot, mine_facts, read_blob
 from benchmarks.conflict_truth import Collection, Planted, Side
+from benchmarks.conflict_wording import EDITIONS, FRAMES, SENTENCES
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "conflicts"
 PDFS = (
@@ -180,7 +181,7 @@ class Planter:
         spots: Sequence[Spot],
     ) -> tuple[tuple[Block, ...], list[Planted]]:
         """Write an edition of the parts of a document that state facts, and change those in conflict."""
-        label, remark, replaces = self.chance.choice(_EDITIONS)
+        label, remark, replaces = self.chance.choice(EDITIONS)
         changes = {spot.sentence: spot.sentence for _, spot, _ in entries}
         values: list[tuple[str, str]] = []
         for fact, spot, conflict in entries:
@@ -244,7 +245,7 @@ class Planter:
             statement = statement if style == "letter" else f"{topic}: {value}"
             sides = Side(original, fact.value, spot.sentence, spot.page), Side(name, said, statement)
             planted.append(Planted(kind, trap, conflict, sides))
-        return _FRAMES[style](source.title, told, self.chance), planted
+        return FRAMES[style](source.title, told, self.chance), planted
 
     def _draw_trap(self, fact: Fact, style: str) -> str:
         fitting = [trap for trap in TRAPS if _fits(trap, fact) and (style == "letter" or trap != "denial")]
@@ -257,7 +258,7 @@ class Planter:
         where = f"{'at' if fact.owner in _ORGANISATIONS else 'for'} {fact.owner}"
         topic, other = f"{fact.topic} {where}", self._other_owner(fact)
         if conflict or trap == "same":
-            sentence = self.chance.choice(_SENTENCES).format(topic=topic, value=value)
+            sentence = self.chance.choice(SENTENCES).format(topic=topic, value=value)
             return topic, sentence if style == "letter" else f"It is {value}."
         named = {
             "past": f"{topic} until the end of 2019",
@@ -295,23 +296,6 @@ def _fits(trap: str, fact: Fact) -> bool:
     return trap != "part" or fact.owner in _ORGANISATIONS
 
 
-_EDITIONS = (
-    ("revised edition", "Version 2 of 14 March 2026. It supersedes all earlier editions.", True),
-    ("amended text", "As amended on 3 February 2026. The parts that were not amended are left out.", True),
-    ("new version", "This version of 2026 replaces the one before.", True),
-    ("draft", "Draft for comments, not yet approved.", False),
-    ("extract", "Reprinted for the annex to the file.", False),
-)
-"""What an edition calls itself, what it says of itself, and whether it replaces the document."""
-_SENTENCES = (
-    "{topic} is {value}.",
-    "{value}: that is {topic}.",
-    "please note that {topic} is {value}.",
-    "as for {topic}, it is {value}.",
-    "we confirm {value} as {topic}.",
-)
-
-
 def _edit_block(block: Block, changes: dict[str, str], others: set[str]) -> Block | None:
     """Return a block with its sentences changed, and without the sentences that state other facts."""
     text = plain(flatten(block))
@@ -330,57 +314,6 @@ def _edit_block(block: Block, changes: dict[str, str], others: set[str]) -> Bloc
     if len(text) < 4:
         return None
     return Heading(text) if isinstance(block, Heading) else Paragraph(text)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _write_letter(
-    title: str, told: Sequence[tuple[str, str, str]], chance: random.Random
-) -> tuple[Block, ...]:
-    head, first, last = chance.choice(_LETTERS)
-    body: list[Block] = []
-    for _, _, statement in told:
-        lead = chance.choice(
-            ("", "Several people have asked about this. ", "There was a question from the floor. ")
-        )
-        tail = chance.choice(("", " Please pass this on.", " This was noted without discussion."))
-        body.append(Paragraph(f"{lead}{_capital(statement)}{tail}"))
-    return (Heading(head), Paragraph(first.format(title=title)), *body, Paragraph(last))
-
-
-def _write_table(
-    title: str, told: Sequence[tuple[str, str, str]], chance: random.Random
-) -> tuple[Block, ...]:
-    head = chance.choice(("Key figures", "Fact sheet", "At a glance", "Data on one page"))
-    columns = chance.choice((("Subject", "Value"), ("Item", "Entry"), ("What", "Details")))
-    rows = [(_capital(topic.removeprefix("the ")), value) for topic, value, _ in told]
-    rows.append(("Prepared by", "Records office"))
-    return Heading(head), Paragraph(f"Taken together for readers of: {title}."), Table((columns, *rows))
-
-
-def _write_questions(
-    title: str, told: Sequence[tuple[str, str, str]], _chance: random.Random
-) -> tuple[Block, ...]:
-    body: list[Block] = []
-    for topic, _, statement in told:
-        verb = "was" if "until" in topic else "is"
-        body += [Heading(f"What {verb} {topic}?"), Paragraph(_capital(statement))]
-    return (Heading("Frequently asked questions"), Paragraph(f"Questions about: {title}."), *body)
-
-
-_FRAMES = {"letter": _write_letter, "table": _write_table, "questions": _write_questions}
-_LETTERS = (
-    ("Letter", "Dear colleagues, this concerns: {title}.", "Kind regards, the office"),
-    (
-        "Minutes of the meeting",
-        "The chair opened the meeting. On the agenda: {title}.",
-        "The meeting was closed.",
-    ),
-    ("Memorandum", "To: all readers. Subject: {title}.", "For the file."),
-    ("Summary", "This summary was written for those who have not read: {title}.", "End of the summary."),
-)
 
 
 def generate(
