@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,11 @@ def ask_questions(
         cases: list[dict[str, Any]] = json.loads(dataset.read_text(encoding="utf-8"))["examples"]
         questions = [str(case["query"]) for case in cases]
         asked += _ask(docs, folder / "questions-dataset-index", questions[:count])
-    named = load_facts(repositories)
+    read = partial(read_source, repositories)
+    named = load_facts(read)
     documents = folder / "questions" / "documents"
     documents.mkdir(parents=True, exist_ok=True)
-    for source in [*(source for source, _ in named), *(read_source(repositories, line) for line in PDFS)]:
+    for source in [*(source for source, _ in named), *map(read, PDFS)]:
         (documents / f"{source.name}.{source.suffix}").write_bytes(source.content)
     questions = list(dict.fromkeys(make_questions(named)))
     asked += _ask(documents, folder / "questions" / "index", questions[: count - len(asked)])

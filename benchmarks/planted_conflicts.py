@@ -17,8 +17,9 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.conflict_documents import Block, Heading, Paragraph, flatten, plain
@@ -75,15 +76,15 @@ class Fact:
         return (self.near,) if self.kind == "negation" else (self.value, self.near)
 
 
-def load_facts(repositories: Path, data: Path = DATA) -> list[tuple[Source, list[Fact]]]:
-    """Read the facts and the rules, with the documents that state them."""
+def load_facts(read: Callable[[str], Source], data: Path = DATA) -> list[tuple[Source, list[Fact]]]:
+    """Read the facts and the rules, and the documents that state them: by repository, commit and path."""
     found: dict[str, tuple[Source, list[Fact]]] = {}
     for name in ("facts.txt", "rules.txt"):
         source = ""
         for line in (data / name).read_text(encoding="utf-8").splitlines():
             if line.startswith("@"):
                 source = line[2:]
-                found.setdefault(source, (read_source(repositories, source), []))
+                found.setdefault(source, (read(source), []))
             elif line and not line.startswith("#"):
                 cells = [cell.strip() for cell in line.split("|")]
                 found[source][1].append(_fact(cells) if name == "facts.txt" else _rule(cells))
@@ -361,9 +362,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200, help="conflicts, and as many traps (default: 200)")
     options = parser.parse_args()
-    mined = [read_source(options.repositories, line) for line in PDFS] + find_pdfs(options.pdfs)
+    read = partial(read_source, options.repositories)
+    mined = [*map(read, PDFS), *find_pdfs(options.pdfs)]
     counts: Counter[tuple[str, str]] = Counter()
-    for collection in generate(load_facts(options.repositories), mined, options.seed, options.count):
+    for collection in generate(load_facts(read), mined, options.seed, options.count):
         collection.save(options.out)
         for planted in collection.planted:
             counts["conflict" if planted.conflict else "trap", planted.kind] += 1
