@@ -188,22 +188,24 @@ def _group_lines(lines: Sequence[str]) -> Iterator[str]:
         yield " ".join(group)
 
 
-_VERB = re.compile(
-    r"\b(?:is|are|was|were|has|have|had|can|must|shall|will|may|requires?|reached|rose|fell|said)\b"
-)
+_VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|can|must|shall|will|may|[a-z]{3,}ed|[a-z]{3,}s)\b")
 _MONTHS = "January February March April May June July August September October November December".split()
 _MONTH = f"(?:{'|'.join(_MONTHS)})"
 _YEAR = r"(?:19|20)\d\d"
-_COUNTED = (
-    "percent million billion days hours years weeks months minutes pages km kg mm people students questions "
-    "documents"
-).replace(" ", "|")
 _VALUES = (
     ("date", re.compile(rf"\b{_MONTH} \d{{1,2}}, {_YEAR}\b|\b\d{{1,2}} {_MONTH} {_YEAR}\b")),
     ("date", re.compile(rf"\b{_MONTH} {_YEAR}\b|(?<=in ){_YEAR}\b(?![-/])")),
     ("number", re.compile(r"(?<![\w.,$])\$?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w,.]\d)")),
-    ("number", re.compile(rf"(?<![\w.,-])\$?\d{{1,4}}(?:\.\d+)?(?:%| (?:{_COUNTED})\b)")),
+    (
+        "number",
+        re.compile(r"(?<![\w.,-])\$?\d{1,4}(?:\.\d+)?(?:%| (?:percent|million|billion|[a-z]{3,}s)\b)"),
+    ),
 )
+_STRANGE = re.compile(
+    r"[^\x20-\x7e]|\.{3}|\b(?:Figure|Table|Fig)\b|\d+ \d+|[a-z]{4,}\d{1,3}\b|[\")]\d{1,3}\b|(?<!\d),\d|,\d{3}\.\d|\b100%"
+    r"|\b(?:about|approximately|around|over|nearly|almost|more than|less than|roughly|some) \$?\d"
+)
+"""Marks of foot notes, tables and formulas, and numbers that are only near the true one."""
 MAX_MINED = 6
 
 
@@ -223,9 +225,8 @@ def mine_facts(source: Source, chance: random.Random) -> list[tuple[str, str, st
 
 def _mine(sentence: str, text: str, chance: random.Random) -> tuple[str, str, str, list[str]] | None:
     words = sentence.split()
-    whole = re.match(r"[A-Z][a-z]+ ", sentence) and sentence.endswith(".") and 9 <= len(words) <= 38
-    strange = re.search(r"[^\x20-\x7e]|\.{3}|\b(?:Figure|Table|Fig)\b|\d+ \d+", sentence)
-    if not whole or strange or not _VERB.search(sentence) or text.count(sentence) != 1:
+    whole = re.match(r"[A-Z][\w'-]*,? ", sentence) and sentence.endswith(".") and 9 <= len(words) <= 42
+    if not whole or _STRANGE.search(sentence) or not _VERB.search(sentence) or text.count(sentence) != 1:
         return None
     for kind, pattern in _VALUES:
         matches = pattern.findall(sentence)
