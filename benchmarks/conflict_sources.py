@@ -198,11 +198,12 @@ _VALUES = (
     ("number", re.compile(r"(?<![\w.,$])\$?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w,.]\d)")),
     (
         "number",
-        re.compile(r"(?<![\w.,-])\$?\d{1,4}(?:\.\d+)?(?:%| (?:percent|million|billion|[a-z]{3,}s)\b)"),
+        re.compile(r"(?<![\w.,-])\$?\d{2,4}(?:\.\d+)?(?:%| (?:percent|million|billion|[a-z]{3,}s)\b)"),
     ),
 )
 _STRANGE = re.compile(
-    r"[^\x20-\x7e]|\.{3}|\b(?:Figure|Table|Fig)\b|\d+ \d+|[a-z]{4,}\d{1,3}\b|[\")]\d{1,3}\b|(?<!\d),\d|,\d{3}\.\d|\b100%"
+    r"[^\x20-\x7e]|\.{3}|\b(?:Figure|Table|Fig)\b|\d+ \d+|[a-z]{4,}\d{1,3}\b|[\")]\d{1,3}\b|(?<!\d),\d"
+    r"|,\d{3}\.\d|\b100%|= |\d - \d"
     r"|\b(?:about|approximately|around|over|nearly|almost|more than|less than|roughly|some) \$?\d"
 )
 """Marks of foot notes, tables and formulas, and numbers that are only near the true one."""
