@@ -265,7 +265,7 @@ def report(results: Sequence[CollectionResult]) -> str:
     judged = [one for result in results for one in result.judged]
     hits = {id(one.planted) for one in judged if one.verdict == "hit"}
     counts = Counter(one.verdict for one in judged)
-    right = counts["hit"] + counts["again"]
+    right = counts["hit"]
     lines = [
         f"found                {_share(counts['hit'], len(planted))}",
         f"told again           {counts['again']}, and of other documents {counts['echo']}",
