@@ -308,6 +308,7 @@ def _edit_block(block: Block, changes: dict[str, str], others: set[str]) -> Bloc
             return None
         start = max(min(map(text.index, stated)) - 300, 0)
         end = max(text.index(sentence) + len(sentence) for sentence in stated) + 300
+        end = text.find(" ", end) if " " in text[end:] else len(text)
         text = text[start:end].partition(" ")[2] if start else text[:end]
     for sentence in stated:
         text = text.replace(sentence, changes[sentence])
