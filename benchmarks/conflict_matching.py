@@ -130,5 +130,9 @@ def _squeeze(text: str) -> str:
 def _is_whole(wanted: str, joined: str) -> bool:
     """Whether a value is not the part of a longer number."""
     at = joined.find(wanted)
-    around = joined[:at][-1:] + joined[at + len(wanted) :][:1]
-    return not (re.search(r"\d", wanted[:1] + wanted[-1:]) and re.search(r"\d", around))
+    before, after = joined[:at][-1:], joined[at + len(wanted) :][:1]
+    return not (_are_digits(before, wanted[:1]) or _are_digits(wanted[-1:], after))
+
+
+def _are_digits(one: str, other: str) -> bool:
+    return one.isdigit() and other.isdigit()

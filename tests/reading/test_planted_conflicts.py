@@ -203,6 +203,7 @@ def test_no_file_says_when_it_was_made(format: str, tmp_path: Path, monkeypatch:
 
 def test_a_number_is_not_found_in_a_longer_one() -> None:
     assert list(find_run("12 weeks", ["112", "weeks"])) == []
+    assert list(find_run("12 weeks", ["12", "weeks.4"])) == [(0, 2)]
     assert list(find_run("January 23, 2023", ["on", "January", "23,", "2023."])) == [(1, 4)]
 
 
