@@ -45,6 +45,8 @@ class Agent:
     """The model that judges claims on the pictures of their evidence; None for rules alone."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while the model writes it, for those who follow a run; they take some time."""
+    conflicts: bool = False
+    """Whether what an answer rests on is compared with the other documents."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -77,6 +79,7 @@ class Agent:
             repair=self.method.repair,
             own_ids=self.method.own_ids,
             verify=self.method.verify,
+            conflicts=self.conflicts,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )

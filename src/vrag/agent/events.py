@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices, StopReason
 from vrag.agent.environment import EnvironmentOptions
@@ -24,9 +25,9 @@ from vrag.agent.question import PreviousTurn
 from vrag.model_profiles import Profile
 from vrag.types import Hit
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised when an old reader could misunderstand a new file, or take it for damaged, or when a new one cannot
-read an old one. Version 3 added the drafts of answers."""
+read an old one. Version 3 added the drafts of answers, version 4 conflicts."""
 OLDEST_SCHEMA_VERSION = 2
 """The oldest version that is still read."""
 
@@ -75,6 +76,9 @@ class RunSettings(_Frozen):
     verify: VerifyMode = VerifyMode.OFF
     """What is done about claims that the evidence does not support. Runs without this field were recorded
     when none were checked."""
+    conflicts: bool = False
+    """True if what an answer rests on is compared with other documents. Runs without this field were recorded
+    when it was not."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while it is written. Runs without this field have none."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
@@ -411,6 +415,13 @@ class AnswerDoubted(EventBase):
     """All its claims, with their verdicts; numbers are those of the evidence at this time."""
 
 
+class ConflictFound(EventBase):
+    """Another document disagrees with what the answer rests on; comes before the answer."""
+
+    type: Literal["conflict_found"] = "conflict_found"
+    conflict: FoundConflict
+
+
 class AnswerGiven(EventBase):
     """The run ended without a failure (AG-UI: RUN_FINISHED)."""
 
@@ -464,6 +475,7 @@ Event = Annotated[
     | InvalidAction
     | UsageReported
     | AnswerDoubted
+    | ConflictFound
     | AnswerGiven
     | RunFailed,
     Field(discriminator="type"),

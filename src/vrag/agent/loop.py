@@ -29,6 +29,7 @@ from vrag.agent.events import (
     AnswerDelta,
     AnswerDoubted,
     AnswerGiven,
+    ConflictFound,
     ContextShortened,
     DraftMode,
     Event,
@@ -270,6 +271,7 @@ class Run:
             self.environment,
             given=text,
             verify=self.settings.verify is not VerifyMode.OFF and not is_offline,
+            conflicts=self.settings.conflicts,
             passages=is_offline,
         )
         try:
@@ -306,6 +308,8 @@ class Run:
     def _give(self, review: AnswerReview) -> None:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
         withdrawn = self.settings.verify is VerifyMode.WITHDRAW and bool(doubted(review.claims))
+        for conflict in review.conflicts:
+            self.log.add(ConflictFound, conflict=conflict)
         self.log.add(
             AnswerGiven,
             text=None if withdrawn else review.text,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.conflicts import FoundConflict, find_answer_conflicts
 from vrag.agent.answers.claim_judge import ClaimsToJudge
 from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.budget import StopReason
@@ -32,6 +33,8 @@ class AnswerReview:
     evidence: tuple[Evidence, ...] = ()
     citations: tuple[Citation, ...] = ()
     claims: tuple[CheckedClaim, ...] = ()
+    conflicts: tuple[FoundConflict, ...] = ()
+    """Where other documents disagree with what it rests on."""
     reading: AnswerReading | None = None
     pictures: tuple[Picture, ...] = ()
     """Pictures of evidence that are not among those shown."""
@@ -68,6 +71,7 @@ def review_answer(
     *,
     given: str | None,
     verify: bool,
+    conflicts: bool = False,
     passages: bool = False,
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
@@ -79,6 +83,7 @@ def review_answer(
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
+        conflicts: Whether what it rests on is compared with other documents.
         passages: Whether the parts of pages are found that come closest to a question without an answer.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
@@ -115,6 +120,15 @@ def review_answer(
         partial(_end_between_lines, supported, others, environment),
         (supported, others),
     )
+    disagreeing: tuple[FoundConflict, ...] = ()
+    if conflicts:
+        context = supported.reading.context if supported.reading is not None else ""
+        disagreeing = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The answer could not be compared with other documents",
+            partial(find_answer_conflicts, given, context, supported.cited, environment),
+            (),
+        )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, claims, supported.citations, supported.cited, jpegs)
@@ -123,6 +137,7 @@ def review_answer(
         (*supported.evidence, *further),
         supported.citations,
         claims,
+        disagreeing,
         supported.reading,
         supported.pictures,
         faults,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vrag.geometry import Box
@@ -16,6 +16,7 @@ from vrag.reading.verification.source_text import SourceText, Statement, read_so
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.reading.verification.wording import is_negated
+from vrag.reading.views.text_lines import Rect
 from vrag.text.terms import STOP_WORDS, Token, is_number, tokens
 
 MAX_TOKENS, MIN_TOKENS = 90, 3
@@ -78,6 +79,14 @@ _DISTANT = re.compile(
 """Signs that a sentence quotes an older value, gives an example, or leaves a choice."""
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
 """Signs of a programming language."""
+_ATTRIBUTION = re.compile(
+    r"""^(?: (?:according\ to|as\ (?:stated|reported|noted|shown|described|confirmed|recorded|mentioned)\ (?:in|by)
+      |per)\b[^,:]{3,90},
+    | (?:[\w’'-]+\s){0,7}(?:states?|says?|said|stated|notes?|noted|reports?|reported|confirms?|confirmed|wrote|writes
+      |announced|records?|recorded|mentions|indicates?|shows?)\s+that\b )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a sentence that says who says the rest."""
 _DOTS = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}")
 """The dots of a table of contents."""
 _LABEL_NUMBER = re.compile(
@@ -153,6 +162,15 @@ class Assertion:
     is_distant: bool
     """True if it quotes, asks, gives an example or leaves a choice: it asserts no value."""
     cell: CellPlace | None = None
+    rect: Rect | None = None
+    """The rectangle of a sentence; None of a cell, and without a picture."""
+
+    @property
+    def place(self) -> Box | None:
+        """Return its rectangle: that of the sentence, or of the cell; None without a picture."""
+        if self.cell is not None:
+            return self.cell.box
+        return None if self.rect is None else self.rect.box()
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -191,9 +209,12 @@ def _read_sentences(
         first, last = bisect_left(starts, statement.start), bisect_left(starts, statement.end)
         if inside.holds(statement):
             continue
+        said = _ATTRIBUTION.match(text)
+        begin = statement.start + (said.end() if said else 0)
         own = [
             Token(token.term, token.start - statement.start, token.end - statement.start)
             for token in source.tokens[first:last]
+            if token.start >= begin
         ]
         if _is_heading(text, own):
             above = frozenset(token.term for token in own) - STOP_WORDS
@@ -202,11 +223,12 @@ def _read_sentences(
                 page,
                 text,
                 own,
-                find_values(text),
+                [value for value in find_values(text) if value.start >= begin - statement.start],
                 heading=heading | above,
                 context=statement.context,
                 start=statement.start,
                 end=statement.end,
+                rect=statement.rect,
             )
 
 
@@ -247,6 +269,7 @@ def _assertion(
     start: int = 0,
     end: int = 0,
     cell: CellPlace | None = None,
+    rect: Rect | None = None,
 ) -> Assertion:
     values = [value for value in values if not _is_label(text, value)]
     words: list[str] = []
@@ -288,6 +311,7 @@ def _assertion(
         is_negated(text),
         _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
         cell,
+        rect,
     )
 
 
@@ -377,10 +401,3 @@ def _is_body(cell: Cell, table: DocumentTable) -> bool:
         and cell.row not in table.sections
     )
 
-
-def all_terms(assertions: Iterable[Assertion]) -> set[str]:
-    """Return the words of some assertions and of their headings."""
-    found: set[str] = set()
-    for assertion in assertions:
-        found.update(assertion.words, assertion.heading)
-    return found
