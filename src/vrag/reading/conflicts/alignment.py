@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 from vrag.reading.conflicts.assertions import LIGHT, NUMBER, YEAR, Assertion, Slot
-from vrag.reading.conflicts.editions import DocumentSubjects
+from vrag.reading.conflicts.editions import GENERIC, DocumentSubjects
 from vrag.reading.verification.comparison import Agreement, Rounding, compare, read_rounding
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.terms import STOP_WORDS, tokens
@@ -46,6 +46,7 @@ class _Outcome(StrEnum):
     UNLIKE = "unlike"
 
 
+_IN_YEAR = re.compile(r"(?<!\bfiscal )(?<!\byear )\b(?:in|since|by|from|until|on|of)\s+$", re.IGNORECASE)
 _ROLES = frozenset(
     token.term
     for token in tokens(
@@ -225,8 +226,11 @@ def _dispute(
         return None
     if slot.mark == NUMBER:
         return Disagreement(ConflictKind.NUMBER, spans)
-    others = len(one.slots) > 1 or len(other.slots) > 1
-    if YEAR in (slot.mark, beside.mark) and (others or not _is_dated(one, other)):
+    if YEAR in (slot.mark, beside.mark) and not (
+        _is_date_of_event(one, slot) and _is_date_of_event(other, beside)
+        if len(one.slots) > 1 or len(other.slots) > 1
+        else _is_dated(one, other)
+    ):
         return None
     if slot.value.clock is None and not is_alike and not _is_dated(one, other):
         return None
@@ -235,6 +239,12 @@ def _dispute(
 
 def _is_dated(one: Assertion, other: Assertion) -> bool:
     return _DATED.search(one.text) is not None and _DATED.search(other.text) is not None
+
+
+def _is_date_of_event(assertion: Assertion, slot: Slot) -> bool:
+    """Return whether a year among other values is that of an event: "was appointed director in 2019 and"."""
+    before = assertion.text[max(slot.value.start - 60, 0) : slot.value.start]
+    return _IN_YEAR.search(before) is not None and _DATED.search(before) is not None
 
 
 def _turn(one: Assertion, other: Assertion) -> Disagreement:
@@ -361,8 +371,7 @@ def _have_same_terms(one: Assertion, other: Assertion, subjects: DocumentSubject
 
 def _compare_free(one: Assertion, other: Assertion) -> Disagreement | None:
     """Compare the values of two assertions whose words stand in another order."""
-    left = [slot for slot in one.slots if slot.mark != YEAR]
-    right = [slot for slot in other.slots if slot.mark != YEAR]
+    left, right = _free_slots(one, other), _free_slots(other, one)
     if not left and not right and len(one.slots) == len(other.slots) == 1:
         return _dispute(one, one.slots[0], other, other.slots[0], is_alike=False)
     for slot in list(left):
@@ -378,6 +387,15 @@ def _compare_free(one: Assertion, other: Assertion) -> Disagreement | None:
     if not _counts_same(one, left[0], other, right[0]):
         return None
     return _dispute(one, left[0], other, right[0], is_alike=False)
+
+
+def _free_slots(assertion: Assertion, beside: Assertion) -> list[Slot]:
+    """Return the values of an assertion that are no years, and stand in no head of the cell beside it."""
+    heads = beside.text.rpartition(": ")[0] if beside.cell is not None else ""
+    slots = [slot for slot in assertion.slots if slot.mark != YEAR]
+    if assertion.cell is not None:
+        return slots[-1:]
+    return [slot for slot in slots if assertion.text[slot.value.start : slot.value.end].strip() not in heads]
 
 
 def _counts_same(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> bool:
@@ -397,9 +415,7 @@ def _compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -
         return _Outcome.UNLIKE
     if a.clock is not None:
         return _Outcome.SAME if a.clock == b.clock else _Outcome.OTHER
-    about = (
-        read_rounding("", one.text[: a.start]).about or read_rounding("", other.text[: b.start]).about
-    )
+    about = read_rounding("", one.text[: a.start]).about != read_rounding("", other.text[: b.start]).about
     rounding = Rounding(about=about, asked=True)
     results = {
         compare(a, b, claimed=one.context, around=other.context, rounding=rounding),
@@ -484,7 +500,10 @@ def _is_vague(one: Assertion, other: Assertion, found: Disagreement, subjects: D
     years = _years_beside(one, other, found)
     enough = 2 if years[0] and years[0] == years[1] else 3
     is_specific = len(shared) >= 6 or (bool(names) and len(shared) >= enough)
-    headings = one.heading - other.heading - set(other.words), other.heading - one.heading - set(one.words)
+    headings = (
+        one.heading - other.heading - set(other.words) - GENERIC,
+        other.heading - one.heading - set(one.words) - GENERIC,
+    )
     titles = subjects.title_of(one.document), subjects.title_of(other.document)
     if all(headings) and not is_specific and not (headings[0] <= titles[1] or headings[1] <= titles[0]):
         return True

@@ -224,7 +224,7 @@ def _read_sentences(
                 text,
                 own,
                 [value for value in find_values(text) if value.start >= begin - statement.start],
-                heading=heading | above,
+                heading=heading | above | (terms_of(said[0]) if said else frozenset()),
                 context=statement.context,
                 start=statement.start,
                 end=statement.end,
@@ -324,6 +324,8 @@ def _is_label(text: str, value: TextValue) -> bool:
     if value.start == 0 and re.match(r"[.)]\s", text[value.end : value.end + 2]):
         return True
     before = text[: value.start]
+    if re.search(r"\d[.,’' ]\d", text[value.start : value.end]) or re.search(r":\s+[A-Z][\w-]*\s$", before):
+        return False
     return _LABEL_NUMBER.search(before[-24:]) is not None and not _begins(before)
 
 
@@ -334,7 +336,12 @@ def _begins(before: str) -> bool:
 
 def _counted(own: Sequence[Token], value: TextValue) -> str:
     return next(
-        (token.term for token in own if token.start >= value.end and token.term not in STOP_WORDS), ""
+        (
+            token.term
+            for token in own
+            if token.start >= value.end and token.term not in STOP_WORDS and not is_number(token.term)
+        ),
+        "",
     )
 
 

@@ -23,7 +23,7 @@ SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
 """Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
 EDITION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
-_GENERIC = terms_of(
+GENERIC = terms_of(
     """report annual memo memorandum note notes minutes contract agreement manual guide handbook document
     letter final page summary overview policy plan sheet copy introduction information
     appendix annex statement brochure leaflet newsletter presentation slides paper terms conditions
@@ -136,7 +136,7 @@ def read_edition(document: DocumentFacts, first: Item | None) -> DocumentEdition
     return DocumentEdition(
         document.id,
         document.name,
-        terms_of(f"{name} {title}") - _GENERIC - _EDITION_TERMS,
+        terms_of(f"{name} {title}") - GENERIC - _EDITION_TERMS,
         _find_years(f"{name}\n{title}"),
         max(days, key=lambda day: day, default=None),
         tuple(map(int, parts[:4])),
