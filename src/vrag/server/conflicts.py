@@ -47,7 +47,8 @@ class ConflictReports:
         if wanted in self._reports:
             return self._reports[wanted]
         if wanted not in self._running:
-            work = self._threads.run(lambda: self._compare(collection))
+            closing = self._closing
+            work = self._threads.run(lambda: self._compare(collection, closing))
             self._running[wanted] = work
             work.add_done_callback(lambda done: self._keep(wanted, done))
         return await wait_for_client(request, asyncio.shield(self._running[wanted]), self._seconds)
@@ -56,31 +57,28 @@ class ConflictReports:
         """End the comparison that runs before its next document."""
         self._closing.set()
         await self._threads.close(seconds)
+        self._closing = threading.Event()  # the server may be opened again
 
     def _keep(self, key: _Key, done: asyncio.Future[ConflictReport]) -> None:
         self._running.pop(key, None)
         if not done.cancelled() and done.exception() is None:
             self._reports[key] = done.result()
 
-    def _compare(self, collection: str) -> ConflictReport:
+    def _compare(self, collection: str, closing: threading.Event) -> ConflictReport:
+        def check_open(_name: str, number: int, total: int) -> None:
+            if closing.is_set():
+                raise Refusal(503, f"The server is closing; {number} of {total} documents were read.")
+
         listed = list_documents(self._searcher, frozenset({collection}) if collection else None)
         documents = sorted((name, id) for id, name in listed.items())
-        return find_conflicts(
-            self._searcher, [DocumentFacts(id, name) for name, id in documents], self._check_open
-        )
-
-    def _check_open(self, name: str, number: int, total: int) -> None:
-        if self._closing.is_set():
-            raise Refusal(503, f"The server is closing; {number} of {total} documents were read before {name}.")
+        return find_conflicts(self._searcher, [DocumentFacts(id, name) for name, id in documents], check_open)
 
 
 def conflict_routes(reports: ConflictReports, corpora: Corpora) -> APIRouter:
     """Build `GET /conflicts`."""
     router = APIRouter(tags=["search"])
 
-    @router.get(
-        "/conflicts", summary="Where documents disagree", responses=responses(422, 502, 503, 504)
-    )
+    @router.get("/conflicts", summary="Where documents disagree", responses=responses(422, 502, 503, 504))
     async def conflicts(
         request: Request,
         collection: Annotated[

@@ -18,7 +18,7 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
 from vrag.reading.answer import MarkRole, ReadPage
 from vrag.search.searcher import Searcher
-from vrag.text.terms import tokens
+from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item, Query, item_id
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ MAX_HITS, MAX_PAGES = 12, 6
 """Items that are searched for a statement, and of them those that are read."""
 MIN_TERMS = 0.5
 """Share of the terms of a statement that a page has if it is read."""
+MIN_ASKED = 2
+"""Words of a question without an answer whose places are compared."""
 MAX_QUERY_CHARS = 300
 MAX_GAP = 8
 """Items of a document in a row that may be missing."""
@@ -53,7 +55,7 @@ class ConflictPlace(BaseModel):
     page: int | None
     """Number of the page, from 1; None of a text without pages."""
     box: BoxSides | None
-    """The sentence, or the cell with the heads of its row, in fractions of the page; None without a picture."""
+    """The sentence, or the cell with the heads of its row, in fractions of the page; None without one."""
     marks: tuple[BoxSides, ...] = ()
     """The words of the value."""
     value: str
@@ -157,14 +159,44 @@ def find_answer_conflicts(
         evidence: The evidence that the answer rests on.
         environment: The environment of the run: its documents are compared.
     """
-    found: list[FoundConflict] = []
+    return _find_among(evidence, environment, lambda page, piece: _find_stated(page, answer, context, piece))
+
+
+def find_place_conflicts(
+    question: str, evidence: Sequence[Evidence], environment: Environment
+) -> tuple[FoundConflict, ...]:
+    """Return where other documents disagree with statements of places that have all words of a question.
+
+    May block. It is for a question without an answer, of which `evidence` are the places.
+    """
+    from vrag.reading.conflicts.assertions import LIGHT, read_assertions
+
+    asked = {token.term for token in tokens(question)} - STOP_WORDS - LIGHT
+    if len(asked) < MIN_ASKED:
+        return ()
+
+    def find_asked(page: ReadPage, _piece: Evidence) -> list[Assertion]:
+        found = [one for one in read_assertions(page) if one.terms and asked <= {*one.words, *one.heading}]
+        said = {id(one): len(asked.intersection(one.words)) for one in found}
+        most = max(said.values(), default=0)
+        return [one for one in found if said[id(one)] == most][:MAX_STATEMENTS]
+
+    return _find_among(evidence, environment, find_asked)
+
+
+def _find_among(
+    evidence: Sequence[Evidence],
+    environment: Environment,
+    find_stated: Callable[[ReadPage, Evidence], list[Assertion]],
+) -> tuple[FoundConflict, ...]:
+    """Compare the statements that are chosen from each piece of evidence with other documents."""
+    found: dict[frozenset[tuple[str, str]], FoundConflict] = {}
     for piece in evidence[:MAX_EVIDENCE]:
         page = open_page(environment.searcher, environment.item(piece.item))
-        stated = _find_stated(page, answer, context, piece)
-        if stated:
-            found += _compare(page, stated, environment)
-    distinct = {(one.sides[0].item, one.sides[0].value, one.sides[1].item, one.sides[1].value): one for one in found}
-    return tuple(distinct.values())[:MAX_CONFLICTS]
+        if stated := find_stated(page, piece):
+            for one in _compare(page, stated, environment):
+                found.setdefault(frozenset((side.item, side.value) for side in one.sides), one)
+    return tuple(found.values())[:MAX_CONFLICTS]
 
 
 def _find_stated(page: ReadPage, answer: str, context: str, piece: Evidence) -> list[Assertion]:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
-from vrag.agent.answers.conflicts import FoundConflict, find_answer_conflicts
 from vrag.agent.answers.claim_judge import ClaimsToJudge
+from vrag.agent.answers.conflicts import FoundConflict, find_answer_conflicts, find_place_conflicts
 from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.budget import StopReason
 from vrag.agent.environment import Environment
@@ -91,7 +91,7 @@ def review_answer(
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
     if given is None and evidence and passages:
-        return _list_passages(question, evidence, faults, environment)
+        return _list_passages(question, evidence, faults, environment, conflicts=conflicts)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
@@ -150,6 +150,8 @@ def _list_passages(
     evidence: tuple[Evidence, ...],
     faults: tuple[str, ...],
     environment: Environment,
+    *,
+    conflicts: bool,
 ) -> AnswerReview:
     from vrag.agent.answers.answer_place import locate_passages  # the reader takes time to load
 
@@ -159,7 +161,15 @@ def _list_passages(
         lambda: locate_passages(question, distinct_places(evidence), environment),
         (evidence, ()),
     )
-    return AnswerReview(None, found, pictures=pictures, faults=faults)
+    disagreeing: tuple[FoundConflict, ...] = ()
+    if conflicts:
+        disagreeing = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The places could not be compared with other documents",
+            lambda: find_place_conflicts(question.text, found, environment),
+            (),
+        )
+    return AnswerReview(None, found, conflicts=disagreeing, pictures=pictures, faults=faults)
 
 
 def _support(

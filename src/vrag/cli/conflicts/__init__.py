@@ -81,6 +81,11 @@ def _print_conflict(number: int, conflict: FoundConflict) -> None:
         facts = ", ".join(filter(None, (side.dated, *side.edition)))
         newer = "newer" if conflict.newer == at else ""
         note = "; ".join(filter(None, (plain(facts), newer)))
-        echo("     ", (shown, "yellow"), (plain(side.page_name), "magenta"), (f"  {note}" if note else "", "dim"))
+        echo(
+            "     ",
+            (shown, "yellow"),
+            (plain(side.page_name), "magenta"),
+            (f"  {note}" if note else "", "dim"),
+        )
         echo("       ", (f"“{plain(side.quote, MAX_QUOTE_CHARS)}”", "dim"))
     echo("")

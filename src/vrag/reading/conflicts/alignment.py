@@ -11,6 +11,7 @@ from vrag.reading.conflicts.assertions import LIGHT, NUMBER, YEAR, Assertion, Sl
 from vrag.reading.conflicts.editions import GENERIC, DocumentSubjects
 from vrag.reading.verification.comparison import Agreement, Rounding, compare, read_rounding
 from vrag.reading.verification.text_values import TextValue
+from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, tokens
 
 ALIKE = 0.75
@@ -72,7 +73,8 @@ _BEFORE_NAME = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _AFTER_NAME = re.compile(
-    r"\s*,?\s*(?:is|was|serves as|acts as|has been|remains|became)\s+(?:the|our|its)\s+(?P<role>[\w-]+(?:\s+[\w-]+)?)"
+    r"\s*,?\s*(?:is|was|serves as|acts as|has been|remains|became)\s+(?:the|our|its)\s+"
+    r"(?P<role>[\w-]+(?:\s+[\w-]+)?)"
 )
 _NAME = re.compile(
     r"(?:[A-ZÀ-Þ][\w’'&.-]*|[A-Z]\.)(?:\s+(?:of|de|van|von|der|la|le|and|&)\s+(?=[A-ZÀ-Þ])|\s+(?=[A-ZÀ-Þ]))?"
@@ -82,7 +84,8 @@ _IS_NAME = re.compile(
     rf"^(?P<label>(?:The\s|Our\s)?[^:.,]{{3,110}}?)\s(?:is|was)\s(?:the\s)?(?P<name>(?:{_NAME.pattern}){{1,6}})[.\s]*$"
 )
 _NAME_IS = re.compile(
-    rf"^(?P<name>(?:{_NAME.pattern}){{1,6}}),?\s(?:is|was|serves as|acts as)\s(?:the|our|its)\s(?P<label>[^:.,]{{3,110}})[.\s]*$"
+    rf"^(?P<name>(?:{_NAME.pattern}){{1,6}}),?\s(?:is|was|serves as|acts as)\s(?:the|our|its)\s"
+    r"(?P<label>[^:.,]{3,110})[.\s]*$"
 )
 _OPPOSITES = [
     tuple(frozenset(token.term for token in tokens(side)) for side in pair.split("/"))
@@ -98,8 +101,8 @@ _OPPOSITES = [
         "valid / invalid",
         "successful succeeded / unsuccessful failed",
         "safe / unsafe dangerous",
-        "increased rose grew risen climbed increase rise growth higher / decreased fell declined dropped decline "
-        "decrease drop lower shrank fallen reduced",
+        "increased rose grew risen climbed increase growth / decreased fell declined dropped decline",
+        "higher / lower",
         "won / lost",
         "profit / loss",
         "legal lawful / illegal unlawful",
@@ -114,9 +117,9 @@ _OPPOSITES = [
 ]
 _DATED = re.compile(
     r"""\b(?:found|establish|open|clos|sign|expir|due|begin|began|start|end|complet|launch|elect|born|died|since
-    |effective|deadline|adopt|publish|introduc|inaugurat|built|construct|join|appoint|incorporat|invent|discover
-    |releas|valid|schedul|held|takes?\ place|took\ place|submit|submission|deliver|commission|creat|acquir|merg
-    |retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|issue|review
+    |effective|deadline|adopt|publish|introduc|inaugurat|built|construct|join|appoint|incorporat
+    |invent|discover|releas|valid|schedul|held|takes?\ place|took\ place|submit|submission|deliver
+    |commission|creat|acquir|merg|retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|issue|review
     |by\ \d|hand|pay)""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -166,33 +169,36 @@ def _match_words(one: Assertion, other: Assertion) -> list[tuple[Span, Span]] | 
     return [((a1, a2), (b1, b2)) for tag, a1, a2, b1, b2 in matcher.get_opcodes() if tag != "equal"]
 
 
-def _compare_alike(
-    one: Assertion, other: Assertion, matched: list[tuple[Span, Span]]
-) -> Disagreement | None:
-    """Compare two sentences of nearly the same words."""
+def _compare_alike(one: Assertion, other: Assertion, matched: list[tuple[Span, Span]]) -> Disagreement | None:
+    """Compare two sentences of nearly the same words: at most one part of them differs, or one value."""
     parts = [part for part in matched if _has_content(one, part[0]) or _has_content(other, part[1])]
-    if len(parts) > 1:
+    differing = _differing(one, other)
+    if len(parts) > 1 or differing is None:
+        return None
+    if not parts and one.is_negated == other.is_negated:
+        return _compare_in_order(one, other, differing) if one.qualifiers == other.qualifiers else None
+    if differing:
         return None
     if not parts:
-        if one.qualifiers != other.qualifiers:
-            return None
-        if one.is_negated != other.is_negated:
-            return _turn(one, other) if _differing(one, other) == [] else None
-        return _compare_in_order(one, other)
-    (first, second), = parts
-    if _differing(one, other) != [] or one.is_negated != other.is_negated:
-        return None
+        is_turned = one.qualifiers == other.qualifiers
+        return Disagreement(ConflictKind.NEGATION, (_whole(one), _whole(other))) if is_turned else None
+    return None if one.is_negated != other.is_negated else _compare_part(one, other, parts[0])
+
+
+def _compare_part(one: Assertion, other: Assertion, part: tuple[Span, Span]) -> Disagreement | None:
+    """Compare the only part in which two sentences differ."""
+    first, second = part
     if _are_antonyms(one, first, other, second):
-        return Disagreement(ConflictKind.NEGATION, (_span(one, first), _span(other, second)))
-    if one.qualifiers == other.qualifiers and _are_names(one, first, other, second):
-        return Disagreement(ConflictKind.NAME, (_span(one, first), _span(other, second)))
-    return None
+        kind = ConflictKind.NEGATION
+    elif one.qualifiers == other.qualifiers and _are_names(one, first, other, second):
+        kind = ConflictKind.NAME
+    else:
+        return None
+    return Disagreement(kind, (_span(one, first), _span(other, second)))
 
 
 def _has_content(assertion: Assertion, part: Span) -> bool:
-    return any(
-        word not in STOP_WORDS and word not in LIGHT for word in assertion.words[part[0] : part[1]]
-    )
+    return any(word not in STOP_WORDS and word not in LIGHT for word in assertion.words[part[0] : part[1]])
 
 
 def _differing(one: Assertion, other: Assertion) -> list[int] | None:
@@ -206,9 +212,8 @@ def _differing(one: Assertion, other: Assertion) -> list[int] | None:
     ]
 
 
-def _compare_in_order(one: Assertion, other: Assertion) -> Disagreement | None:
-    differing = _differing(one, other)
-    if differing is None or len(differing) != 1:
+def _compare_in_order(one: Assertion, other: Assertion, differing: list[int]) -> Disagreement | None:
+    if len(differing) != 1:
         return None
     number = differing[0]
     return _dispute(one, one.slots[number], other, other.slots[number], is_alike=True)
@@ -247,8 +252,8 @@ def _is_date_of_event(assertion: Assertion, slot: Slot) -> bool:
     return _IN_YEAR.search(before) is not None and _DATED.search(before) is not None
 
 
-def _turn(one: Assertion, other: Assertion) -> Disagreement:
-    return Disagreement(ConflictKind.NEGATION, ((0, len(one.text)), (0, len(other.text))))
+def _whole(assertion: Assertion) -> Span:
+    return 0, len(assertion.text)
 
 
 def _span(assertion: Assertion, part: Span) -> Span:
@@ -266,9 +271,7 @@ def _are_antonyms(one: Assertion, first: Span, other: Assertion, second: Span) -
 
 def _content(assertion: Assertion, part: Span) -> list[str]:
     return [
-        word
-        for word in assertion.words[part[0] : part[1]]
-        if word not in STOP_WORDS and word not in LIGHT
+        word for word in assertion.words[part[0] : part[1]] if word not in STOP_WORDS and word not in LIGHT
     ]
 
 
@@ -284,9 +287,7 @@ def _are_names(one: Assertion, first: Span, other: Assertion, second: Span) -> b
             return False
         if not _stands_as_value(assertion.text, start, end):
             return False
-    return _names_differ(
-        one.text[slice(*_span(one, first))], other.text[slice(*_span(other, second))]
-    )
+    return _names_differ(one.text[slice(*_span(one, first))], other.text[slice(*_span(other, second))])
 
 
 def _is_name(text: str) -> bool:
@@ -311,14 +312,13 @@ def _stands_as_value(text: str, start: int, end: int) -> bool:
 
 def _names_differ(one: str, other: str) -> bool:
     """Return whether two names share no word, and none is made of the initials of the other."""
-    first, second = ([word for word in re.findall(r"\w+", name)] for name in (one, other))
-    if {word.lower() for word in first} & {word.lower() for word in second}:
+    first, second = re.findall(r"\w+", fold(one)), re.findall(r"\w+", fold(other))
+    if set(first) & set(second):
         return False
-    initials = ["".join(word[0] for word in words).lower() for words in (first, second)]
-    whole = ["".join(words).lower() for words in (first, second)]
-    return initials[0] != whole[1] and initials[1] != whole[0] and not (
-        whole[0].startswith(whole[1]) or whole[1].startswith(whole[0])
-    )
+    initials = ["".join(word[0] for word in words) for words in (first, second)]
+    whole = ["".join(words) for words in (first, second)]
+    are_short = initials[0] == whole[1] or initials[1] == whole[0]
+    return not (are_short or whole[0].startswith(whole[1]) or whole[1].startswith(whole[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,14 +407,23 @@ def _counts_same(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> 
 
 def _compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> _Outcome:
     a, b = slot.value, beside.value
-    if a.day is not None and b.day is not None:
-        if Agreement.SAME in (compare(a, b), compare(b, a)) or _are_swapped(one, a, other, b):
-            return _Outcome.SAME
-        return _Outcome.OTHER if _are_dates_apart(a, b) else _Outcome.UNLIKE
     if (a.clock is None) != (b.clock is None) or (a.day is None) != (b.day is None):
         return _Outcome.UNLIKE
+    if a.day is not None:
+        return _compare_days(one, a, other, b)
     if a.clock is not None:
         return _Outcome.SAME if a.clock == b.clock else _Outcome.OTHER
+    return _compare_numbers(one, a, other, b)
+
+
+def _compare_days(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+    if Agreement.SAME in (compare(a, b), compare(b, a)) or _are_swapped(one, a, other, b):
+        return _Outcome.SAME
+    return _Outcome.OTHER if _are_dates_apart(a, b) else _Outcome.UNLIKE
+
+
+def _compare_numbers(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+    """Compare two numbers in both directions: either may be the other, rounded or in another unit."""
     about = read_rounding("", one.text[: a.start]).about != read_rounding("", other.text[: b.start]).about
     rounding = Rounding(about=about, asked=True)
     results = {
@@ -425,20 +434,23 @@ def _compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -
         return _Outcome.SAME
     if Agreement.OTHER_FORM in results:
         return _Outcome.UNIT if a.units and b.units else _Outcome.UNLIKE
-    if results != {Agreement.OTHER_VALUE} or _are_of_unlike_units(a, b) or _differ_by_scale(one, a, other, b):
+    is_other = results == {Agreement.OTHER_VALUE}
+    if not is_other or _are_of_unlike_units(a, b) or _differ_by_scale(one, a, other, b):
         return _Outcome.UNLIKE
     return _Outcome.OTHER
 
 
 def _are_dates_apart(a: TextValue, b: TextValue) -> bool:
     """Return whether two dates have a part in common that they give otherwise."""
-    assert a.day is not None and b.day is not None
+    assert a.day is not None
+    assert b.day is not None
     return any(x and y and x != y for x, y in zip(a.day, b.day, strict=True))
 
 
 def _are_swapped(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> bool:
     """Return whether two dates are the same if that with slashes has its day first."""
-    assert a.day is not None and b.day is not None
+    assert a.day is not None
+    assert b.day is not None
     slashed = any(
         "/" in assertion.text[value.start : value.end] for assertion, value in ((one, a), (other, b))
     )
@@ -480,7 +492,9 @@ def _differ_by_scale(one: Assertion, a: TextValue, other: Assertion, b: TextValu
     return any(abs(y / factor - x) <= 0.02 * x for factor in (100, 1e3, 1e6, 1e9))
 
 
-def _years_beside(one: Assertion, other: Assertion, found: Disagreement) -> tuple[frozenset[int], frozenset[int]]:
+def _years_beside(
+    one: Assertion, other: Assertion, found: Disagreement
+) -> tuple[frozenset[int], frozenset[int]]:
     """Return the years of two assertions without those of the values in dispute."""
     first, second = (
         frozenset(
@@ -518,4 +532,3 @@ def _shared_terms(one: Assertion, other: Assertion, subjects: DocumentSubjects) 
     common = (one.terms & other.terms) | (one.qualifiers & other.qualifiers)
     beside = (one.terms & _context(other, subjects)) | (other.terms & _context(one, subjects))
     return common | beside
-

@@ -1,4 +1,4 @@
-"""What a page asserts: its sentences and the cells of its tables, with their words, their scope and values."""
+"""What a page asserts: its sentences and the cells of its tables, with their words, scope and values."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ _DISTANT = re.compile(
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
 """Signs of a programming language."""
 _ATTRIBUTION = re.compile(
-    r"""^(?: (?:according\ to|as\ (?:stated|reported|noted|shown|described|confirmed|recorded|mentioned)\ (?:in|by)
-      |per)\b[^,:]{3,90},
-    | (?:[\w’'-]+\s){0,7}(?:states?|says?|said|stated|notes?|noted|reports?|reported|confirms?|confirmed|wrote|writes
-      |announced|records?|recorded|mentions|indicates?|shows?)\s+that\b )""",
+    r"""^(?: (?:according\ to|per
+      |as\ (?:stated|reported|noted|shown|described|confirmed|recorded|mentioned)\ (?:in|by))\b[^,:]{3,90},
+    | (?:[\w’'-]+\s){0,7}(?:states?|says?|said|stated|notes?|noted|reports?|reported|confirms?|confirmed|wrote
+      |writes|announced|records?|recorded|mentions|indicates?|shows?)\s+that\b )""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that says who says the rest."""
@@ -141,8 +141,7 @@ class Assertion:
     text: str
     """The sentence; of a cell the heads and the text of the cell."""
     start: int
-    end: int
-    """The place of a sentence in the flat text of its page; 0 of a cell."""
+    """Where a sentence begins in the flat text of its page; 0 of a cell."""
     words: tuple[str, ...]
     """All its terms in order; values are `#n`, `#d` and `#y`."""
     spans: tuple[tuple[int, int], ...]
@@ -224,11 +223,9 @@ def _read_sentences(
                 text,
                 own,
                 [value for value in find_values(text) if value.start >= begin - statement.start],
-                heading=heading | above | (terms_of(said[0]) if said else frozenset()),
+                heading=heading | above | (terms_of(said[0]) if said else frozenset[str]()),
                 context=statement.context,
-                start=statement.start,
-                end=statement.end,
-                rect=statement.rect,
+                place=statement,
             )
 
 
@@ -266,10 +263,7 @@ def _assertion(
     *,
     heading: frozenset[str],
     context: ValueContext,
-    start: int = 0,
-    end: int = 0,
-    cell: CellPlace | None = None,
-    rect: Rect | None = None,
+    place: Statement | CellPlace,
 ) -> Assertion:
     values = [value for value in values if not _is_label(text, value)]
     words: list[str] = []
@@ -297,21 +291,20 @@ def _assertion(
         page.item.document,
         page.item.id,
         text,
-        start,
-        end,
+        0 if isinstance(place, CellPlace) else place.start,
         tuple(words),
         tuple(spans),
         said - STOP_WORDS - LIGHT - qualifiers,
         qualifiers,
-        _names(text, words, spans, is_cell=cell is not None),
+        _names(text, words, spans, is_cell=isinstance(place, CellPlace)),
         tuple(slots),
         years,
         heading,
         context,
         is_negated(text),
         _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
-        cell,
-        rect,
+        place if isinstance(place, CellPlace) else None,
+        None if isinstance(place, CellPlace) else place.rect,
     )
 
 
@@ -381,7 +374,7 @@ def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
             sorted([*heads_values, *values], key=lambda value: value.start),
             heading=heading,
             context=context,
-            cell=CellPlace(
+            place=CellPlace(
                 cell.box,
                 Box.around(around) if cell.box and around else cell.box,
                 tuple(head.box for head in heads if head.box),
@@ -407,4 +400,3 @@ def _is_body(cell: Cell, table: DocumentTable) -> bool:
         and cell.column >= table.header_columns
         and cell.row not in table.sections
     )
-

@@ -59,8 +59,8 @@ _SERIES = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _DATING = re.compile(
-    r"""\b(?:dated|date|as\ of|effective|updated|revised|published|issued|amended|version|edition|valid|stand|since)
-    \b[\w\s:,(]{0,16}$""",
+    r"""\b(?:dated|date|as\ of|effective|updated|revised|published|issued|amended|version|edition|valid|stand
+      |since)\b[\w\s:,(]{0,16}$""",
     re.IGNORECASE | re.VERBOSE,
 )
 _YEAR = re.compile(r"(?<![\d.,/-])(?:FY|CY)?((?:19|20)\d\d)(?:[/–-](\d\d)(?!\d))?(?![\d,/-]|\.\d)")
@@ -288,4 +288,3 @@ class DocumentSubjects:
     def title_of(self, document: str) -> frozenset[str]:
         """Return the terms that name the subject of a document."""
         return self.editions[document].title
-

@@ -184,8 +184,6 @@ def _rare_terms(one: Assertion, counts: Counter[str]) -> list[str]:
 def _may_be_of_same(one: Assertion, other: Assertion) -> bool:
     if one.item == other.item:  # entries of a list, rows of a table
         return False
-    if (one.cell is None) == (other.cell is None) and one.text == other.text:
-        return False
     shared = len(one.terms & other.terms)
     return shared >= MIN_SHARED * min(len(one.terms), len(other.terms)) and (
         shared >= 0.4 * max(len(one.terms), len(other.terms))
@@ -236,7 +234,7 @@ class _Findings:
         return list(kept.values())
 
 
-def _are_editions(differing: int, same: int, is_one_document: bool) -> bool:  # noqa: FBT001
+def _are_editions(differing: int, same: int, is_one_document: bool) -> bool:
     """Return whether two tables with some cells that differ are the same table: most of them do not."""
     if is_one_document:
         return same >= MIN_SAME_CELLS and same >= 2 * differing

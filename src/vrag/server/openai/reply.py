@@ -109,7 +109,8 @@ class VragPart(FrozenModel):
         default=(), description="Claims of the answer, by characters, and what the evidence says about each."
     )
     conflicts: tuple[FoundConflict, ...] = Field(
-        default=(), description="Where other documents disagree with the answer, both sides with their places."
+        default=(),
+        description="Where other documents disagree with the answer, both sides with their places.",
     )
     evidence: tuple[AnswerSource, ...] = Field(
         description="Evidence of the answer; of an abstention, where the agent looked."
