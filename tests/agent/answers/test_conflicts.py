@@ -92,7 +92,7 @@ def test_the_conflicts_of_a_collection_name_both_places() -> None:
     documents = [DocumentFacts(item.document, item.document_name) for item in searcher.items]
     told: list[tuple[str, int, int]] = []
 
-    report = find_conflicts(searcher, documents, lambda *progress: told.append(progress))
+    report = find_conflicts(searcher, documents, lambda name, number, total: told.append((name, number, total)))
 
     (conflict,) = report.conflicts
     assert report.documents == 3
