@@ -338,7 +338,8 @@ def _read_named(assertion: Assertion) -> _Named | None:
             continue
         label = frozenset(token.term for token in tokens(match["label"])) - STOP_WORDS - LIGHT
         if label & _ROLES and not re.search(r",|\band\b", match["name"]):
-            return _Named(label, match.span("name"))
+            start = match.start("name")
+            return _Named(label, (start, start + len(match["name"].rstrip(" ."))))
     return None
 
 

@@ -351,7 +351,8 @@ def _names(
 
 def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
     caption = terms_of(table.caption)
-    heading = terms_of(page.item.heading)
+    corner = table.cell_at(max(table.header_rows - 1, 0), 0) if table.header_columns else None
+    heading = terms_of(f"{page.item.heading} {corner.text if corner is not None else ''}")
     body = [cell for cell in table.cells if _is_body(cell, table)]
     for cell in body[:MAX_CELLS]:
         rows, columns = table.row_heads(cell.row), table.column_heads(cell.column)

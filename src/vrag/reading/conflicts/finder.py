@@ -88,9 +88,9 @@ class ConflictFinder:
         self._subjects = DocumentSubjects(self._editions)
 
     def add_document(self, document: DocumentFacts, pages: Iterable[ReadPage]) -> None:
-        """Read what the pages of a document state; the first page has its title."""
-        for number, page in enumerate(pages):
-            if not number:
+        """Read what the pages of a document state; the first page with text has its title."""
+        for page in pages:
+            if document.id not in self._editions and page.item.text.strip():
                 self._editions[document.id] = read_edition(document, page.item)
             found = [one for one in read_assertions(page) if (one.document, one.text) not in self._seen]
             self._seen.update((one.document, one.text) for one in found)
@@ -258,7 +258,8 @@ def _value_of(assertion: Assertion, span: Span) -> str:
 
 def _name_subject(one: Assertion, other: Assertion) -> tuple[str, str]:
     """Return the names that two assertions share, and their other words, as the first writes them."""
-    shared = one.terms & (other.terms | other.heading) or one.terms
+    own = one.terms | one.qualifiers
+    shared = own & (other.terms | other.qualifiers | other.heading) or own
     subject: list[str] = []
     attribute: list[str] = []
     for word, (start, end) in zip(one.words, one.spans, strict=True):
