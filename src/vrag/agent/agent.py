@@ -50,6 +50,8 @@ class Agent:
     """The events of an answer while the model writes it, for those who follow a run; they take some time."""
     drawn: ItemStore | None = None
     """The items whose pictures the second reading draws; None for those of the environment."""
+    conflicts: bool = False
+    """Whether what an answer rests on is compared with the other documents."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -83,6 +85,7 @@ class Agent:
             own_ids=self.method.own_ids,
             verify=self.method.verify,
             second_reading=self.method.second_reading,
+            conflicts=self.conflicts,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )

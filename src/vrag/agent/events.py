@@ -13,6 +13,7 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices, StopReason
 from vrag.agent.environment import EnvironmentOptions
@@ -27,8 +28,8 @@ from vrag.types import Hit
 
 SCHEMA_VERSION = 4
 """Raised when an old reader could misunderstand a new file, or take it for damaged, or when a new one cannot
-read an old one. Version 3 added the drafts of answers, version 4 the ladder of verdicts and the documents
-that a question may be about."""
+read an old one. Version 3 added the drafts of answers, version 4 the ladder of verdicts, conflicts, and the
+documents that a question may be about."""
 OLDEST_SCHEMA_VERSION = 2
 """The oldest version that is still read."""
 
@@ -79,6 +80,9 @@ class RunSettings(_Frozen):
     when none were checked."""
     second_reading: bool = False
     """True if OCR reads again what the claims rest on. Runs without this field were recorded before."""
+    conflicts: bool = False
+    """True if what an answer rests on is compared with other documents. Runs without this field were recorded
+    when it was not."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while it is written. Runs without this field have none."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
@@ -441,6 +445,13 @@ class AnswerDoubted(EventBase):
     """All its claims, with their verdicts; numbers are those of the evidence at this time."""
 
 
+class ConflictFound(EventBase):
+    """Another document disagrees with what the answer rests on; comes before the answer."""
+
+    type: Literal["conflict_found"] = "conflict_found"
+    conflict: FoundConflict
+
+
 class AnswerGiven(EventBase):
     """The run ended without a failure (AG-UI: RUN_FINISHED)."""
 
@@ -498,6 +509,7 @@ Event = Annotated[
     | InvalidAction
     | UsageReported
     | AnswerDoubted
+    | ConflictFound
     | AnswerGiven
     | RunFailed,
     Field(discriminator="type"),

@@ -29,6 +29,7 @@ from vrag.agent.events import (
     AnswerDelta,
     AnswerDoubted,
     AnswerGiven,
+    ConflictFound,
     ContextShortened,
     DocumentChoice,
     DraftMode,
@@ -294,6 +295,7 @@ class Run:
             self.environment,
             given=text,
             verify=self.settings.verify is not VerifyMode.OFF,
+            conflicts=self.settings.conflicts,
             places=self.is_offline,
         )
         try:
@@ -345,6 +347,8 @@ class Run:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
         may_withdraw = self.settings.verify is VerifyMode.WITHDRAW and not self.is_offline
         withdrawn = may_withdraw and bool(claims_in_doubt(review.claims))
+        for conflict in review.conflicts:
+            self.log.add(ConflictFound, conflict=conflict)
         self.log.add(
             AnswerGiven,
             text=None if withdrawn else review.text,

@@ -239,6 +239,7 @@ def run_as_json(stored: StoredRun) -> dict[str, Any]:
         "reading": run.reading and run.reading.model_dump(mode="json"),
         "citations": [citation.model_dump(mode="json") for citation in run.citations],
         "claims": [claim.model_dump(mode="json") for claim in run.claims],
+        "conflicts": [conflict.model_dump(mode="json") for conflict in run.conflicts],
         "evidence": places[: run.cited],
         "looked_at": places[run.cited :],
         "unsupported": list(run.unsupported),

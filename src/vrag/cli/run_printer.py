@@ -194,6 +194,8 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     else:
         _print_answer(run, offline=run.is_offline)
     _print_claims(run)
+    for conflict in run.conflicts:
+        echo(("  ! ", "yellow"), plain(conflict.sentence))
     for number, evidence in enumerate(run.rests, 1):
         _print_evidence(number, evidence, stored)
     if run.looked_at:

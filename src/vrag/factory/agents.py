@@ -116,7 +116,8 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
     prices = Prices(
         prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
     )
-    return Agent(policy, environment, method, limits, prices, judge=open_claim_judge(settings))
+    judge = open_claim_judge(settings)
+    return Agent(policy, environment, method, limits, prices, judge=judge, conflicts=True)
 
 
 def open_claim_judge(settings: Settings) -> ClaimJudge | None:

@@ -28,7 +28,7 @@ from vrag.index.collection import Collection
 from vrag.index.shown_names import ShownNames, find_documents, missing_error
 from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
-from vrag.search.searcher import NamedItems
+from vrag.search.searcher import NamedItems, list_documents
 from vrag.settings import SettingsReport, change_settings
 from vrag.types import Document, ItemKind, Query
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.agent import Agent
+    from vrag.agent.answers.conflicts import ConflictReport
     from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
@@ -151,6 +152,28 @@ class Session:
         """
         hits = self.searcher.search([Query(query, self.scope)], top_k)[0]
         return self.document_names().named_hits(hits)
+
+    def conflicts(self, on_document: Callable[[str, int, int], None] | None = None) -> ConflictReport:
+        """Return where the documents of the scope disagree, found without a model.
+
+        `on_document` is told the name of each document before it is read, its number from 0, and how many
+        there are.
+
+        Raises `SearchError` if a search server does not list its documents.
+        """
+        from vrag.agent.answers.conflicts import find_conflicts
+        from vrag.reading.conflicts.editions import DocumentFacts
+
+        names, files = self.document_names(), {document.id: document for document in self.documents}
+        listed = list_documents(self.searcher)
+        chosen = [id for id in listed if self.scope is None or id in self.scope]
+        documents = [
+            DocumentFacts(id, names.name_of(id) or listed[id], files[id].mtime_ns if id in files else 0)
+            for id in chosen
+        ]
+        documents.sort(key=lambda document: document.name)
+        searcher = NamedItems(self.searcher, names)
+        return find_conflicts(searcher, documents, *filter(None, [on_document]))
 
     def add(self, *paths: str | PathLike[str]) -> AddReport:
         """Index more files and folders; later questions are answered from them too.

@@ -27,6 +27,7 @@ from vrag.server.api_reference import reference_routes
 from vrag.server.collections.registry import CollectionSet
 from vrag.server.collections.routes import collection_routes
 from vrag.server.collections.service import CollectionService
+from vrag.server.conflicts import ConflictReports, conflict_routes
 from vrag.server.http import errors
 from vrag.server.http.audit import AuditMiddleware, AuditTrail
 from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
@@ -94,6 +95,7 @@ def create_app(
     files = files or SearcherFiles(searcher)
     batcher = Batcher(DetailedSearcher(searcher, files, naming), options, metrics)
     item_threads = ItemThreadPool(options, metrics)
+    conflicts = ConflictReports(searcher, options, item_threads)
     sessions = BrowserSessions(options)
     trail = AuditTrail(options.audit)
     lifespans: list[Lifespan] = []
@@ -104,7 +106,7 @@ def create_app(
             for part in lifespans:
                 await stack.enter_async_context(part())
             yield
-        parts = (batcher, item_threads, trail)
+        parts = (batcher, item_threads, conflicts, trail)
         await asyncio.gather(*(part.close(options.closing_seconds) for part in parts))
 
     app = FastAPI(
@@ -119,6 +121,7 @@ def create_app(
     app.state.metrics, app.state.stopping = metrics, None
     errors.register(app)
     add_routes(app, search_routes(batcher, options, corpora))
+    add_routes(app, conflict_routes(conflicts, corpora))
     add_routes(app, item_routes(searcher, files, item_threads))
     add_routes(app, item_text_routes(searcher, item_threads))
     add_routes(app, status_routes(searcher, corpora, item_threads, metrics))

@@ -309,6 +309,11 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
             }
             for claim in notable_claims(list_claims(outline))
         ],
+        **(
+            {"conflicts": [conflict.model_dump(mode="json") for conflict in outline.conflicts]}
+            if outline.conflicts
+            else {}
+        ),
         "evidence": places[: outline.cited],
         "looked_at": places[outline.cited :],
         "run": run,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.answers.citation import CheckedClaim, Citation
 from vrag.agent.answers.claim_judge import ClaimsToJudge
+from vrag.agent.answers.conflicts import FoundConflict, find_answer_conflicts, find_place_conflicts
 from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.budget import StopReason
 from vrag.agent.environment import Environment
@@ -35,6 +36,8 @@ class AnswerReview:
     evidence: tuple[Evidence, ...] = ()
     citations: tuple[Citation, ...] = ()
     claims: tuple[CheckedClaim, ...] = ()
+    conflicts: tuple[FoundConflict, ...] = ()
+    """Where other documents disagree with what it rests on."""
     reading: AnswerReading | None = None
     pictures: tuple[Picture, ...] = ()
     """Pictures of evidence that are not among those shown."""
@@ -86,6 +89,7 @@ def review_answer(
     *,
     given: str | None,
     verify: bool,
+    conflicts: bool = False,
     places: bool = False,
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
@@ -97,6 +101,7 @@ def review_answer(
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
+        conflicts: Whether what it rests on is compared with other documents.
         places: Whether the parts of pages are found that may answer a question without an answer.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
@@ -104,7 +109,7 @@ def review_answer(
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
     if given is None and evidence and places:
-        return _list_places(question, evidence, faults, environment)
+        return _list_places(question, evidence, faults, environment, conflicts=conflicts)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
@@ -133,6 +138,15 @@ def review_answer(
         partial(_end_between_lines, supported, others, environment),
         (supported, others),
     )
+    disagreeing: tuple[FoundConflict, ...] = ()
+    if conflicts:
+        context = supported.reading.context if supported.reading is not None else ""
+        disagreeing = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The answer could not be compared with other documents",
+            partial(find_answer_conflicts, given, context, supported.cited, environment),
+            (),
+        )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, (), supported.citations, supported.cited, jpegs)
@@ -141,6 +155,7 @@ def review_answer(
         (*supported.evidence, *further),
         supported.citations,
         (),
+        disagreeing,
         supported.reading,
         supported.pictures,
         faults,
@@ -178,7 +193,8 @@ def read_claims_again(
     )
     read = review.with_checks(checks)
     if places and read.is_misread:
-        return _list_places(question, read.evidence, read.faults, environment)
+        found = _list_places(question, read.evidence, read.faults, environment, conflicts=False)
+        return replace(found, conflicts=read.conflicts)
     return read
 
 
@@ -187,6 +203,8 @@ def _list_places(
     evidence: tuple[Evidence, ...],
     faults: tuple[str, ...],
     environment: Environment,
+    *,
+    conflicts: bool,
 ) -> AnswerReview:
     from vrag.agent.answers.answer_place import locate_places  # the reader takes time to load
 
@@ -196,7 +214,15 @@ def _list_places(
         lambda: locate_places(question, distinct_places(evidence), environment),
         (evidence, ()),
     )
-    return AnswerReview(None, found, pictures=pictures, faults=faults)
+    disagreeing: tuple[FoundConflict, ...] = ()
+    if conflicts:
+        disagreeing = tolerate_fault(
+            UnreadPart.EVIDENCE,
+            "The places could not be compared with other documents",
+            lambda: find_place_conflicts(question.text, found, environment),
+            (),
+        )
+    return AnswerReview(None, found, conflicts=disagreeing, pictures=pictures, faults=faults)
 
 
 def _support(

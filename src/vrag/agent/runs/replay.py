@@ -20,6 +20,7 @@ from vrag.agent.events import (
     AnswerCited,
     AnswerDoubted,
     AnswerGiven,
+    ConflictFound,
     ContextShortened,
     Event,
     ImageShown,
@@ -244,6 +245,7 @@ def replay(
         judge=RecordedJudge.of(run.events),
         draft=settings.draft,
         drawn=searcher,
+        conflicts=settings.conflicts,
     )
     return agent.stream(run.read_question(), run_id=run.id)
 
@@ -282,7 +284,9 @@ def _recorded_names(events: Sequence[Event]) -> dict[str, str]:
     shown = [event for event in events if isinstance(event, ImageShown | PassageShown)]
     answers = [event for event in events if isinstance(event, AnswerGiven | AnswerCited)]
     evidence = [entry for event in answers for entry in event.evidence]
-    return {entry.item: entry.document for entry in (*shown, *evidence)}
+    found = [event.conflict for event in events if isinstance(event, ConflictFound)]
+    sides = [side for conflict in found for side in conflict.sides]
+    return {entry.item: entry.document for entry in (*sides, *shown, *evidence)}
 
 
 def _recorded_parts(events: Sequence[Event]) -> frozenset[_PagePart]:

@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText, with_markers
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.events import (
     ActionRequested,
     AnswerDelta,
     AnswerDoubted,
     AnswerGiven,
     AnswerReading,
+    ConflictFound,
     ContextShortened,
     CropRequested,
     DocumentChoice,
@@ -42,7 +44,7 @@ from vrag.agent.policy import OFFLINE
 from vrag.errors import RunError, VragError
 from vrag.types import Hit
 
-OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
+OUTLINED = frozenset({"run_started", "usage", "conflict_found", "answer", "run_failed"})
 """Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
 the time of the last matters."""
 
@@ -162,6 +164,8 @@ class RunResult:
     """The parts of the answer and the evidence that each rests on."""
     claims: tuple[CheckedClaim, ...] = ()
     """The claims of the answer, and what the evidence says about each."""
+    conflicts: tuple[FoundConflict, ...] = ()
+    """Where other documents disagree with what the answer rests on."""
     withdrawn: str | None = None
     """The answer that was withdrawn because its evidence does not support it."""
     unsupported: tuple[str, ...] = ()
@@ -338,6 +342,8 @@ class RunResult:
                 return {"start": event, "run_id": event.run_id, "question": event.question}
             case AnswerGiven():
                 return self._answer_changes(event)
+            case ConflictFound():
+                return {"conflicts": (*self.conflicts, event.conflict)}
             case RunFailed():
                 failure = {"failure": event.message, "stop_reason": event.stop_reason}
                 return {"end": event, "draft": "", **failure}

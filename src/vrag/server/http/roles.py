@@ -44,6 +44,7 @@ ROUTES: dict[tuple[str, str], RouteRule] = {
     ("GET", "/options"): _READ,
     ("GET", "/search"): RouteRule(UserRole.ASK, AuditAction.SEARCH),
     ("POST", "/search"): RouteRule(UserRole.ASK, AuditAction.SEARCH),
+    ("GET", "/conflicts"): _READ,
     ("GET", "/items/{id}"): _READ,
     ("GET", "/items/{id}/image"): _READ,
     ("GET", "/items/{id}/crop"): _READ,

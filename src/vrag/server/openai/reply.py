@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.events import (
     AnswerReading,
     Event,
@@ -108,6 +109,10 @@ class VragPart(FrozenModel):
     )
     claims: tuple[CheckedClaim, ...] = Field(
         default=(), description="Claims of the answer, by characters, and what the evidence says about each."
+    )
+    conflicts: tuple[FoundConflict, ...] = Field(
+        default=(),
+        description="Where other documents disagree with the answer, both sides with their places.",
     )
     evidence: tuple[AnswerSource, ...] = Field(
         description="Evidence of the answer; of an abstention, where the agent looked."
@@ -216,12 +221,13 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         withdrawn=outline.withdrawn,
         citations=outline.citations,
         claims=outline.claims,
+        conflicts=outline.conflicts,
         evidence=evidence,
         looked_at=looked_at,
         reading=outline.reading,
     )
     offline = outline.is_offline
-    verdicts = _describe_trust(outline)
+    verdicts = _describe_trust(outline) + _conflicts(outline)
     if outline.answer is None:
         message = _reason(outline, offline=offline)
         heading = _PLACES if outline.kind is ResultKind.PLACES else _LOOKED
@@ -286,6 +292,12 @@ def _describe_trust(outline: RunResult) -> str:
     if lines:
         return _CHECKED + "\n".join([f"{trust}\n", *lines])
     return f"\n\n*{trust}*" if trust else ""
+
+
+def _conflicts(outline: RunResult) -> str:
+    """Return where other documents disagree with the answer, in Markdown; empty if none does."""
+    lines = [f"- {inline(conflict.sentence)}" for conflict in outline.conflicts]
+    return "\n\n" + "\n".join(lines) if lines else ""
 
 
 def _with_annotations(

@@ -20,6 +20,7 @@ from pydantic import (
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.citation import CheckedClaim, Citation
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.events import AnswerReading, DocumentChoice, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.question import PreviousTurn
@@ -247,6 +248,10 @@ class RunDetail(RunSummary):
     claims: tuple[CheckedClaim, ...] = Field(
         default=(), description="Claims of the answer, by characters, and what the evidence says about each."
     )
+    conflicts: tuple[FoundConflict, ...] = Field(
+        default=(),
+        description="Where other documents disagree with the answer, both sides with their places.",
+    )
     evidence: tuple[NumberedEvidence, ...] = Field(
         default=(), description="Evidence of the answer; of an abstention, where the agent looked."
     )
@@ -277,6 +282,7 @@ class RunDetail(RunSummary):
             withdrawn=outline.withdrawn,
             citations=outline.citations,
             claims=outline.claims,
+            conflicts=outline.conflicts,
             evidence=evidence,
             looked_at=looked_at,
             unsupported=outline.unsupported,

@@ -6,6 +6,7 @@ import { rewriteForPage } from "../messages.js";
 import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
+import { conflictList } from "./conflicts.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
 import { claimParts, claimSummary, claimText, notableClaims, readerRemark } from "./verdicts.js";
@@ -72,7 +73,7 @@ export class AnswerView {
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
-    replace(this.more, ending && [this.#reading(state), this.#claims(state), this.#reason(state, ending), this.#choices(state), this.#remarks(state), this.#actions(state, ending)]);
+    replace(this.more, ending && [this.#reading(state), this.#claims(state), conflictList(state.conflicts, this.#context), this.#reason(state, ending), this.#choices(state), this.#remarks(state), this.#actions(state, ending)]);
     nameChips(this.element, this.#context.run, this.#places);
   }
 

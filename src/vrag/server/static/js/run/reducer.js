@@ -36,6 +36,7 @@
  * @property {number} calls Model calls so far.
  * @property {Totals} totals
  * @property {Draft | null} draft The answer as far as it is written; null once it stands or is discarded.
+ * @property {readonly any[]} conflicts What other documents say otherwise than the answer.
  * @property {any} answer The `answer` event.
  * @property {any} failure The `run_failed` event.
  */
@@ -57,6 +58,7 @@ export const EMPTY = Object.freeze({
   calls: 0,
   totals: { prompt: null, completion: null, visual: 0, cost: null, seconds: 0 },
   draft: null,
+  conflicts: [],
   answer: null,
   failure: null,
 });
@@ -164,6 +166,7 @@ const CHANGES = {
     draft: null,
     now: now("doubted", "The answer is in doubt; asking again", "", event),
   }),
+  conflict_found: (state, event) => ({ conflicts: [...state.conflicts, event.conflict] }),
   answer: (state, event) => ({
     ...ended(state, event, entry("answer", event, { text: event.text, reason: event.stop_reason })),
     draft: null,

@@ -1,0 +1,403 @@
+"""What a page asserts: its sentences and the cells of its tables, with their words, scope and values."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vrag.geometry import Box
+from vrag.reading.answer import ReadPage
+from vrag.reading.page_text import read_page_text
+from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.reading.verification.comparison import ValueContext
+from vrag.reading.verification.source_text import SourceText, Statement, read_source
+from vrag.reading.verification.text_values import TextValue, find_values
+from vrag.reading.verification.units import find_units
+from vrag.reading.verification.wording import is_negated
+from vrag.reading.views.text_lines import Rect
+from vrag.text.terms import STOP_WORDS, Token, is_number, tokens
+
+MAX_TOKENS, MIN_TOKENS = 90, 3
+"""Words of a sentence that is compared."""
+MAX_HEADING_TOKENS = 9
+"""Words of a line that may be a heading."""
+MAX_CELLS = 1500
+"""Cells of the tables of a page that are compared."""
+MAX_VALUES = 8
+"""Values of a sentence that is compared; one with more is a list or a table without lines."""
+NUMBER, DATE, YEAR = "#n", "#d", "#y"
+"""Places of values in the words of an assertion."""
+
+LIGHT = frozenset(
+    token.term
+    for token in tokens(
+        """according accord amount approximately around circa roughly nearly almost exactly precisely equal
+        stand stood come came reach have has had having make made give gave given take took hold held keep
+        kept contain comprise consist count number figure value recorded report reported state
+        stated statement note noted list listed indicate indicated confirm confirmed describe described
+        mention mentioned specify specified show shown shows put currently now presently today still
+        already also altogether overall however therefore moreover furthermore thus hence indeed
+        respectively namely thereby as-is respective certain particular same given set fixed found
+        document source information detail details fact facts
+        correct know known see seen say said says tell told read reads one there being been get got become
+        became remain remained go went lie lay sit amounts totals totalled totaled sum
+        possess need please mr mrs ms dr the of and for with
+        sets gives states reports notes lists indicates confirms puts it as memo memorandum update"""
+    )
+)
+"""Words that say little of what a value belongs to."""
+QUALIFIERS = frozenset(
+    token.term
+    for token in tokens(
+        """forecast expect expected target plan planned budget budgeted projection estimate estimated
+        goal aim prediction predicted would could may might should if unless assume hypothetical example
+        instance e.g. i.e. including excluding without average mean median maximum minimum max min least most
+        per each every half quarter quarterly monthly annual annually yearly weekly daily first second third
+        fourth fifth last next previous previously former formerly prior old original originally initial
+        initially until instead rather changed change difference additional further another
+        other others part share percentage percent gross net adjusted male female men women boys girls adult
+        adults children child youth senior north south east west northern southern eastern western upper lower
+        domestic international foreign local internal external direct indirect fixed variable basic diluted
+        current noncurrent short long fiscal interim total subtotal only remaining rest over below under above
+        before after beginning end opening closing during since earlier later early late spring summer autumn
+        winter morning afternoon evening night weekend weekday weekdays weekends sunday monday tuesday
+        wednesday thursday friday saturday jan feb mar apr jun jul aug sep oct nov dec january february march
+        april june july august september october november december q1 q2 q3 q4 h1 h2 single double triple
+        left right front rear back inner outer primary secondary public private urban rural left-hand"""
+    )
+)
+"""Words that limit a value to a part, a period or a point of view: two assertions with others are of two
+things."""
+_DISTANT = re.compile(
+    r"""\b(?:until|up\ to|formerly|previously|used\ to|no\ longer|had\ been|was\ originally|instead\ of
+    |rather\ than|changed\ from|compared\ (?:with|to)|as\ against|versus|vs\.?|for\ example|for\ instance
+    |e\.g\.|such\ as|suppose|assum\w+|imagine|if|unless|either|or)\b | \?\s*$ | ["“”«»„]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Signs that a sentence quotes an older value, gives an example, or leaves a choice."""
+_CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
+"""Signs of a programming language."""
+_ATTRIBUTION = re.compile(
+    r"""^(?: (?:according\ to|per
+      |as\ (?:stated|reported|noted|shown|described|confirmed|recorded|mentioned)\ (?:in|by))\b[^,:]{3,90},
+    | (?:[\w’'-]+\s){0,7}(?:states?|says?|said|stated|notes?|noted|reports?|reported|confirms?|confirmed|wrote
+      |writes|announced|records?|recorded|mentions|indicates?|shows?)\s+that\b )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a sentence that says who says the rest."""
+_DOTS = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}")
+"""The dots of a table of contents."""
+_LABEL_NUMBER = re.compile(
+    r"""\b(?:[A-Z][\w-]*|(?:route|line|room|phase|step|stage|type|class|level|grade|building|question|group
+    |item|version|edition|revision|volume|issue|lot|gate|bus|unit|model|series|part|annex|no|nr|number|test
+    |case|day|week|exercise|page|figure|table|chapter|section|clause|article|paragraph|option|zone|district
+    |block|floor|flight|train|track|rev|v))\.?\s$""",
+    re.VERBOSE,
+)
+"""The text before a number that is a name."""
+_CAPITAL = re.compile(r"[^\W\d_][\w’'&.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A value of an assertion, and what stands beside it."""
+
+    value: TextValue
+    """Its place is that in the text of the assertion."""
+    place: int
+    """Its number among the words of the assertion."""
+    counted: str
+    """The word behind it, such as what is counted; empty without one."""
+
+    @property
+    def mark(self) -> str:
+        """Return the kind of value as it stands among the words."""
+        day = self.value.day
+        if day is None:
+            return NUMBER if self.value.clock is None else DATE
+        return DATE if day.month else YEAR
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlace:
+    """The places of a cell and of its heads, which an assertion of a table rests on."""
+
+    box: Box | None
+    frame: Box | None
+    """The rectangle around the cell and the heads of its row."""
+    heads: tuple[Box, ...]
+    caption: frozenset[str]
+    """The words of the caption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A sentence or a cell of a page that can be compared with others."""
+
+    document: str
+    item: str
+    text: str
+    """The sentence; of a cell the heads and the text of the cell."""
+    start: int
+    """Where a sentence begins in the flat text of its page; 0 of a cell."""
+    words: tuple[str, ...]
+    """All its terms in order; values are `#n`, `#d` and `#y`."""
+    spans: tuple[tuple[int, int], ...]
+    """The places of the words in the text."""
+    terms: frozenset[str]
+    """The terms that say what it is about: without stop words, light words, qualifiers and values."""
+    qualifiers: frozenset[str]
+    names: frozenset[str]
+    """Its terms that begin with a capital letter, other than the first."""
+    slots: tuple[Slot, ...]
+    years: frozenset[int]
+    """Years that stand in it as such."""
+    heading: frozenset[str]
+    """The terms of the headings above."""
+    context: ValueContext
+    is_negated: bool
+    is_distant: bool
+    """True if it quotes, asks, gives an example or leaves a choice: it asserts no value."""
+    cell: CellPlace | None = None
+    rect: Rect | None = None
+    """The rectangle of a sentence; None of a cell, and without a picture."""
+
+    @property
+    def place(self) -> Box | None:
+        """Return its rectangle: that of the sentence, or of the cell; None without a picture."""
+        if self.cell is not None:
+            return self.cell.box
+        return None if self.rect is None else self.rect.box()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return its words without names, by which sentences of one template are the same."""
+        return tuple(word for word in self.words if word not in self.names)
+
+
+def read_assertions(page: ReadPage) -> list[Assertion]:
+    """Return the assertions of a page in the order of its text."""
+    source = read_source(page)
+    tables = read_page_text(page.item).tables(page.picture)
+    found = list(_read_sentences(page, source, tables))
+    for table in tables:
+        found += _read_cells(page, table)
+    return found
+
+
+def terms_of(text: str) -> frozenset[str]:
+    """Return the terms of a title or a heading that say what it is about."""
+    return frozenset(
+        token.term
+        for token in tokens(text)
+        if token.term not in STOP_WORDS and not is_number(token.term) and len(token.term) > 1
+    )
+
+
+def _read_sentences(
+    page: ReadPage, source: SourceText, tables: Sequence[DocumentTable]
+) -> Iterator[Assertion]:
+    inside = _CellFinder(source, tables)
+    heading = terms_of(page.item.heading)
+    starts = [token.start for token in source.tokens]
+    above: frozenset[str] = frozenset()
+    for statement in source.statements:
+        text = source.text[statement.start : statement.end]
+        first, last = bisect_left(starts, statement.start), bisect_left(starts, statement.end)
+        if inside.holds(statement):
+            continue
+        said = _ATTRIBUTION.match(text)
+        begin = statement.start + (said.end() if said else 0)
+        own = [
+            Token(token.term, token.start - statement.start, token.end - statement.start)
+            for token in source.tokens[first:last]
+            if token.start >= begin
+        ]
+        if _is_heading(text, own):
+            above = frozenset(token.term for token in own) - STOP_WORDS
+        elif MIN_TOKENS <= len(own) <= MAX_TOKENS and not _DOTS.search(text) and not _CODE.search(text):
+            yield _assertion(
+                page,
+                text,
+                own,
+                [value for value in find_values(text) if value.start >= begin - statement.start],
+                heading=heading | above | (terms_of(said[0]) if said else frozenset[str]()),
+                context=statement.context,
+                place=statement,
+            )
+
+
+class _CellFinder:
+    """The statements that stand in tables."""
+
+    def __init__(self, source: SourceText, tables: Sequence[DocumentTable]) -> None:
+        self._source = source
+        self._boxes = [table.box for table in tables if table.box is not None]
+        self._spans = sorted(cell.span for table in tables for cell in table.cells if cell.span)
+
+    def holds(self, statement: Statement) -> bool:
+        """Return whether a statement stands in a table."""
+        if statement.rect is not None:
+            x, y = (statement.rect.x1 + statement.rect.x2) / 2, (statement.rect.y1 + statement.rect.y2) / 2
+            return any(box.covers(x, y) for box in self._boxes)
+        if not self._spans:
+            return False
+        start, _ = self._source.flat.original(statement.start, statement.end)
+        at = bisect_right(self._spans, (start, 1 << 60)) - 1
+        return at >= 0 and self._spans[at][0] <= start < self._spans[at][1]
+
+
+def _is_heading(text: str, own: Sequence[Token]) -> bool:
+    ends = text.rstrip()[-1:]
+    is_short = 0 < len(own) <= MAX_HEADING_TOKENS and ends not in ".;:,!?。；：，"
+    return is_short and ":" not in text and not any(is_number(token.term) for token in own[1:])
+
+
+def _assertion(
+    page: ReadPage,
+    text: str,
+    own: Sequence[Token],
+    values: Sequence[TextValue],
+    *,
+    heading: frozenset[str],
+    context: ValueContext,
+    place: Statement | CellPlace,
+) -> Assertion:
+    values = [value for value in values if not _is_label(text, value)]
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    slots: list[Slot] = []
+    pending = list(values)
+    for token in own:
+        while pending and pending[0].end <= token.start:
+            pending.pop(0)
+        if pending and pending[0].start < token.end:
+            if slots and slots[-1].value is pending[0]:
+                continue
+            slots.append(Slot(pending[0], len(words), _counted(own, pending[0])))
+            words.append(slots[-1].mark)
+            spans.append((pending[0].start, pending[0].end))
+        else:
+            words.append(token.term)
+            spans.append((token.start, token.end))
+    said = frozenset(word for word in words if not word.startswith("#"))
+    qualifiers = said & QUALIFIERS
+    years = frozenset(
+        slot.value.day.year for slot in slots if slot.value.day is not None and slot.value.day.year
+    )
+    return Assertion(
+        page.item.document,
+        page.item.id,
+        text,
+        0 if isinstance(place, CellPlace) else place.start,
+        tuple(words),
+        tuple(spans),
+        said - STOP_WORDS - LIGHT - qualifiers,
+        qualifiers,
+        _names(text, words, spans, is_cell=isinstance(place, CellPlace)),
+        tuple(slots),
+        years,
+        heading,
+        context,
+        is_negated(text),
+        _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
+        place if isinstance(place, CellPlace) else None,
+        None if isinstance(place, CellPlace) else place.rect,
+    )
+
+
+def _is_label(text: str, value: TextValue) -> bool:
+    """Return whether a number is a name, as that of a route, a room or a list entry, or an ordinal."""
+    if value.ordinal:
+        return True
+    if value.amount is None or value.units or value.scale != 1 or value.step != 1 or value.spelled:
+        return False
+    if value.start == 0 and re.match(r"[.)]\s", text[value.end : value.end + 2]):
+        return True
+    before = text[: value.start]
+    if re.search(r"\d[.,’' ]\d", text[value.start : value.end]) or re.search(r":\s+[A-Z][\w-]*\s$", before):
+        return False
+    return _LABEL_NUMBER.search(before[-24:]) is not None and not _begins(before)
+
+
+def _begins(before: str) -> bool:
+    """Return whether the only word before a number begins its sentence, as in "Over 50"."""
+    return re.fullmatch(r"\W*[A-Z][a-z]+\s", before) is not None and before.strip().lower() in STOP_WORDS
+
+
+def _counted(own: Sequence[Token], value: TextValue) -> str:
+    return next(
+        (
+            token.term
+            for token in own
+            if token.start >= value.end and token.term not in STOP_WORDS and not is_number(token.term)
+        ),
+        "",
+    )
+
+
+def _names(
+    text: str, words: Sequence[str], spans: Sequence[tuple[int, int]], *, is_cell: bool
+) -> frozenset[str]:
+    """Return the terms with a capital letter; the first word of a sentence is none, that of a cell is one."""
+    return frozenset(
+        word
+        for number, (word, (start, _)) in enumerate(zip(words, spans, strict=True))
+        if text[start].isupper() and (number or is_cell) and word not in STOP_WORDS and word not in QUALIFIERS
+    )
+
+
+def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
+    caption = terms_of(table.caption)
+    corner = table.cell_at(max(table.header_rows - 1, 0), 0) if table.header_columns else None
+    heading = terms_of(f"{page.item.heading} {corner.text if corner is not None else ''}")
+    body = [cell for cell in table.cells if _is_body(cell, table)]
+    for cell in body[:MAX_CELLS]:
+        rows, columns = table.row_heads(cell.row), table.column_heads(cell.column)
+        heads = [*dict.fromkeys(head for head in (*rows, *columns) if head is not cell)]
+        if not heads:
+            continue
+        label = " · ".join(head.text for head in heads)
+        text = f"{label}: {cell.text}"
+        values = [value.moved(len(label) + 2) for value in find_values(cell.text)]
+        if len(values) > 1:
+            continue
+        heads_values = [value for value in find_values(label) if value.day is not None]
+        around = [head.box for head in rows if head.box] + ([cell.box] if cell.box else [])
+        units = find_units(label) or find_units(table.caption)
+        context = _cell_context(label, table.caption, frozenset(units))
+        yield _assertion(
+            page,
+            text,
+            tokens(text),
+            sorted([*heads_values, *values], key=lambda value: value.start),
+            heading=heading,
+            context=context,
+            place=CellPlace(
+                cell.box,
+                Box.around(around) if cell.box and around else cell.box,
+                tuple(head.box for head in heads if head.box),
+                caption,
+            ),
+        )
+
+
+def _cell_context(label: str, caption: str, units: frozenset[object]) -> ValueContext:
+    from vrag.reading.table_answers.scales import find_scale
+
+    scale = {"thousand": 1e3, "million": 1e6, "billion": 1e9}.get(
+        find_scale(label) or find_scale(caption) or ""
+    )
+    scales = frozenset({scale}) if scale else frozenset[float]()
+    return ValueContext(units, scales, is_cell=True, words=label)  # pyright: ignore[reportArgumentType]
+
+
+def _is_body(cell: Cell, table: DocumentTable) -> bool:
+    return (
+        bool(cell.text)
+        and cell.row >= table.header_rows
+        and cell.column >= table.header_columns
+        and cell.row not in table.sections
+    )
