@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import SequenceMatcher
 from enum import StrEnum
 
@@ -14,6 +15,7 @@ from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, tokens
 
+_ZERO = Decimal()
 ALIKE = 0.75
 """Share of equal words from which two sentences are the same but for a part."""
 MAX_NAME_WORDS = 6
@@ -460,8 +462,8 @@ def _are_swapped(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -
 
 def _are_near(a: TextValue, b: TextValue, *, about: bool) -> bool:
     """Return whether one number may be the other, rounded: to its zeros, or loosely beside "about"."""
-    x, y = abs(a.amount or 0.0), abs(b.amount or 0.0)
-    if about and abs(x - y) <= 0.1 * max(x, y):
+    x, y = abs(a.amount or _ZERO), abs(b.amount or _ZERO)
+    if about and abs(x - y) <= max(x, y) / 10:
         return True
     if a.units != b.units:
         return False
@@ -469,7 +471,7 @@ def _are_near(a: TextValue, b: TextValue, *, about: bool) -> bool:
     return steps[1] > steps[0] and abs(x - y) < steps[1] and max(x, y) >= 10 * steps[1]
 
 
-def _worth(number: float, step: float) -> float:
+def _worth(number: Decimal, step: Decimal) -> Decimal:
     """Return what the last digit of a number is worth, or its zeros if there are two or more."""
     digits = f"{round(number / step):d}" if step else "0"
     zeros = len(digits) - len(digits.rstrip("0"))
@@ -487,10 +489,10 @@ def _differ_by_scale(one: Assertion, a: TextValue, other: Assertion, b: TextValu
     """Return whether the number of a cell may be the other in thousands or millions."""
     if one.cell is None and other.cell is None:
         return False
-    x, y = sorted((abs(a.amount or 0.0), abs(b.amount or 0.0)))
+    x, y = sorted((abs(a.amount or _ZERO), abs(b.amount or _ZERO)))
     if x == 0:
         return False
-    return any(abs(y / factor - x) <= 0.02 * x for factor in (100, 1e3, 1e6, 1e9))
+    return any(abs(y / factor - x) <= x / 50 for factor in (10**2, 10**3, 10**6, 10**9))
 
 
 def _years_beside(

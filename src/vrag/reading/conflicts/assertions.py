@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
@@ -387,10 +388,9 @@ def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
 def _cell_context(label: str, caption: str, units: frozenset[object]) -> ValueContext:
     from vrag.reading.table_answers.scales import find_scale
 
-    scale = {"thousand": 1e3, "million": 1e6, "billion": 1e9}.get(
-        find_scale(label) or find_scale(caption) or ""
-    )
-    scales = frozenset({scale}) if scale else frozenset[float]()
+    powers = {"thousand": 3, "million": 6, "billion": 9}
+    power = powers.get(find_scale(label) or find_scale(caption) or "")
+    scales = frozenset({Decimal(10) ** power}) if power else frozenset[Decimal]()
     return ValueContext(units, scales, is_cell=True, words=label)  # pyright: ignore[reportArgumentType]
 
 
