@@ -27,6 +27,7 @@ from vrag.reading.questions.pointers import (
     find_positions,
     named_pages,
 )
+from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from vrag.index.lexical import Lexical
     from vrag.types import Hit, Query
 
+PLACE_WORDS = frozenset(token.term for token in tokens("first last page cover title front back slide"))
+"""Words of a query that names nothing but a place in documents."""
 MAX_FIRST = 4
 """Pages of a document that are put before others."""
 MAX_LOOKED_AT = 10
@@ -110,6 +113,8 @@ def put_named_pages_first(
     pointers = Pointers.of(query.text)
     if not pointers:
         return hits
+    if document is None and pointers.positions and _names_only_places(query.text):
+        return order_hits(_list_best(_find_at_places(query, sources, pointers), [], top_k), top_k)
     likely = [document] if document else list(dict.fromkeys(hit.document for hit in hits[:MAX_LOOKED_AT]))
     ranks = {hit.item: hit.rank for hit in hits}
     found = [
@@ -303,6 +308,20 @@ def _find_counted(query: Query, sources: Sequence[PageSource], pointers: Pointer
             for source in sources
         ]
     )
+
+
+def _find_at_places(query: Query, sources: Sequence[PageSource], pointers: Pointers) -> list[_FoundPages]:
+    """Return the items of all documents at the places from the beginning that are named."""
+    found: list[_FoundPages] = []
+    for source in sources:
+        is_placed = np.isin(source.catalog.ordinals, pointers.positions)
+        found.append(_FoundPages(source, np.flatnonzero(source.catalog.mask(query) & is_placed)))
+    return _leave_out_doubles(found)
+
+
+def _names_only_places(text: str) -> bool:
+    """Return whether a query has no words but those for a place, such as "first page"."""
+    return {token.term for token in tokens(text)} - STOP_WORDS <= PLACE_WORDS
 
 
 def _to_positions(numbers: frozenset[str]) -> list[int]:

@@ -29,12 +29,14 @@ from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_ar
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.questions.descriptions import find_description
-from vrag.reading.questions.overview import fits_no_answer
+from vrag.reading.questions.overview import asks_for_overview, fits_no_answer, names_nothing
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
 _WORD = re.compile(r"\w+")
+FIRST_PAGES = "first page"
+"""The query that finds the first page of each document."""
 _CLOSEST_PREFIX = "Closest, without a certain answer: "
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 
@@ -148,7 +150,7 @@ class ExtractivePolicy(OfflinePolicy):
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         summary = _RunSummary.of(history)
-        query = without_tags(search_query(summary.question)) or summary.question
+        query = _first_query(summary.question)
         if not summary.queries:
             return f"{summary.remark}The words worth looking for: {query}", Search(query)
         may_look = not summary.crops and not summary.must_answer
@@ -379,9 +381,15 @@ def _labelled(parts: Sequence[Part]) -> dict[str, list[Shown]]:
     return results
 
 
+def _first_query(question: str) -> str:
+    """Return the words to search for; for an overview that names nothing, the first page of each document."""
+    query = without_tags(search_query(question)) or question
+    return FIRST_PAGES if asks_for_overview(question) and names_nothing(query) else query
+
+
 def _next_query(summary: _GraphSummary) -> str | None:
     """Return another way to ask, that differs from those before; None when there is none."""
-    words = without_tags(search_query(summary.question)) or summary.question
+    words = _first_query(summary.question)
     longest = " ".join(sorted(_WORD.findall(words), key=len, reverse=True)[:3])
     earlier = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in summary.nodes}
     for query in (words, longest, summary.question):

@@ -24,6 +24,8 @@ MAX_ANSWER_CHARS = 1000
 """Characters of an answer whose words tell the part of a page that it rests on."""
 MAX_VISUAL = 0.5
 """Largest share of the page of a chart or picture that is shown for a question about it."""
+HEADING_HALF = 0.5
+"""Part of a page from its top in which a heading begins."""
 HEADING_HEIGHT = 0.85
 """Part of the height of the largest line from which another one belongs to the heading."""
 MAX_MARKS = 40
@@ -64,20 +66,27 @@ def find_parts_of_question(question: str, answer: str, pages: Sequence[ReadPage]
 
 
 def find_heading(page: PageText) -> Box | None:
-    """Return the rectangle of the largest lines of a page, its heading; None for a page without words.
+    """Return the rectangle of the largest lines in the upper half of a page, its heading; None without any.
 
     Lines of about the same height that follow each other belong together; the first of the largest counts.
+    Lines that run up or down are none.
     """
-    if not page.words or not page.lines:
+    heights = [_height_of_heading(line.rect, page.aspect) for line in page.lines] if page.words else []
+    tallest = max(heights, default=0.0)
+    if tallest == 0:
         return None
-    heights = [line.rect.y2 - line.rect.y1 for line in page.lines]
-    tallest = max(heights)
     first = next(number for number, height in enumerate(heights) if height >= HEADING_HEIGHT * tallest)
     last = first
     while last + 1 < len(heights) and heights[last + 1] >= HEADING_HEIGHT * tallest:
         last += 1
     rect = around(line.rect for line in page.lines[first : last + 1])
     return None if rect is None else region_around(page, rect.box())
+
+
+def _height_of_heading(line: Rect, aspect: float) -> float:
+    """Return the height of a line that may be a heading, in heights of the page; 0 for others."""
+    is_level = line.width * aspect > line.height
+    return line.height if is_level and line.y1 < HEADING_HALF else 0.0
 
 
 def find_question_words(question: str, page: PageText, region: Box) -> list[Mark]:

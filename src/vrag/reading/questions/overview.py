@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from vrag.reading.questions.query_analysis import without_form
+from vrag.text.terms import STOP_WORDS, tokens
 
 _WHOLE = (
     r"(?:documents?|collections?|reports?|papers?|files?|folders?|decks?|slides?|presentations?|manuals?"
@@ -64,3 +65,23 @@ def asks_to_compare(question: str) -> bool:
 def fits_no_answer(question: str) -> bool:
     """Return whether a question asks for an overview or a comparison, which no short answer is."""
     return asks_for_overview(question) or asks_to_compare(question)
+
+
+_GENERIC = frozenset(
+    token.term
+    for token in tokens(
+        "about article book collection content contract cover deck describe discuss document file folder "
+        "give idea key main manual message overview paper pdf point presentation purpose report slide "
+        "subject summarise summarize summary text theme topic whole worum geht dokument zusammenfassung"
+    )
+)
+"""Words of questions for an overview that name no document."""
+
+
+def names_nothing(query: str) -> bool:
+    """Return whether a query for an overview has no word that tells one document from another.
+
+    >>> names_nothing("collection about"), names_nothing("summary of the harbour report")
+    (True, False)
+    """
+    return {token.term for token in tokens(query)} - STOP_WORDS <= _GENERIC
