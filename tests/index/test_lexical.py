@@ -224,3 +224,13 @@ def test_files_of_two_caches_do_not_go_together(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "one", tmp_path / name)
         shutil.copy(tmp_path / "two" / name, tmp_path / name / name)
         assert Lexical.load(tmp_path / name) is None
+
+
+def test_rows_with_a_phrase_have_its_words_side_by_side() -> None:
+    texts = ["see Figure 3 here", "Figure 4, and 3 boats", "figures 3-1", "3 figure", "a figure"]
+    lexical = Lexical.build(LexicalEntry(str(at), "d", "d.pdf", text) for at, text in enumerate(texts))
+    assert lexical.rows_with("figure 3").tolist() == [0, 2]
+    assert lexical.rows_with("Figure 3-1").tolist() == [2]
+    assert lexical.rows_with("boats").tolist() == [1]
+    assert lexical.rows_with("figure 9").tolist() == []
+    assert lexical.rows_with("unknown").tolist() == []

@@ -11,14 +11,14 @@ first, those of several behind the hits.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import accumulate, chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.tables.table import literal
+from vrag.index.tables.table import any_of, literal
 from vrag.item_facts import decode_facts
 from vrag.reading.questions.pointers import (
     CaptionFit,
@@ -32,6 +32,7 @@ from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -54,8 +55,9 @@ MAX_FRONT_PAGES = 40
 """Pages before the one with the printed number 1."""
 
 
-class PageSource(NamedTuple):
-    """A collection in which named pages are looked up."""
+@dataclass(frozen=True, slots=True)
+class PageSource:
+    """A collection in which named pages are looked up, for one query."""
 
     catalog: Catalog
     """The version of the collection that was searched."""
@@ -64,6 +66,8 @@ class PageSource(NamedTuple):
     """Number of its first item, as `Hit.row` counts."""
     lexical: Lexical | None = None
     """The words of its items, in the rows of the catalog; None where they are not searched."""
+    texts: dict[int, str] = field(default_factory=dict[int, str])
+    """Texts that were read, by row."""
 
     def list_pages(self, query: Query) -> NDArray[np.bool_]:
         """Return which items are pages that a query may find, (items,)."""
@@ -117,11 +121,11 @@ def put_named_pages_first(
         return order_hits(_list_best(_find_at_places(query, sources, pointers), [], top_k), top_k)
     likely = [document] if document else list(dict.fromkeys(hit.document for hit in hits[:MAX_LOOKED_AT]))
     ranks = {hit.item: hit.rank for hit in hits}
-    found = [
-        _choose_first(pages, ranks)
-        for each in likely
-        if (pages := _find_pages(query, sources, pointers, each))
-    ]
+    places = _open_documents(query, sources, likely)
+    _read_candidates(places, pointers)
+    labels = _find_printed(places, pointers.numbers) if pointers.numbers else set[str]()
+    listed = (_find_pages(place, pointers, labels) for place in places)
+    found = [_choose_first(pages, ranks) for pages in listed if pages]
     is_first = bool(found) and (bool(pointers.parts) or found[0][0].document == likely[0])
     first = found.pop(0) if is_first else []
     last: list[Hit] = []
@@ -159,34 +163,52 @@ def order_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
     return [replace(hit, rank=rank, score=score) for rank, (hit, score) in enumerate(pairs, 1)]
 
 
-def _find_pages(query: Query, sources: Sequence[PageSource], pointers: Pointers, document: str) -> list[Hit]:
-    """Return the pages of a document that a query points to, best first.
+def _open_documents(
+    query: Query, sources: Sequence[PageSource], documents: Sequence[str]
+) -> list[_FoundPages]:
+    """Return the items of each document that a query may find, in their order, from the first that has it."""
+    places: list[_FoundPages] = []
+    for document in documents:
+        for source in sources:
+            catalog = source.catalog
+            rows = np.flatnonzero(catalog.mask(query) & catalog.documents.among({document}))
+            if len(rows):
+                places.append(_FoundPages(source, rows[np.argsort(catalog.ordinals[rows], kind="stable")]))
+                break
+    return places
+
+
+def _read_candidates(places: Sequence[_FoundPages], pointers: Pointers) -> None:
+    """Read the texts that are looked at, of all documents of a collection at once."""
+    wanted: dict[int, tuple[PageSource, list[int]]] = {}
+    for source, rows in places:
+        lists = [_list_with_part(source, part, rows) for part in pointers.parts]
+        for number in _to_positions(pointers.numbers):
+            is_near = np.isin(rows, _list_with_number(source, number, rows))
+            is_near[1:] |= is_near[:-1]
+            is_near[:-1] |= is_near[1:]  # with the pages before and after
+            lists.append(rows[is_near].tolist())
+        wanted.setdefault(id(source), (source, []))[1].extend(row for each in lists for row in each)
+    for source, rows in wanted.values():
+        read_texts(source, rows)
+
+
+def _find_pages(place: _FoundPages, pointers: Pointers, printed: AbstractSet[str]) -> list[Hit]:
+    """Return the pages of a document that a question points to, best first.
 
     Pages that are named by a number come before those at a place, and before those with a part; of them those
-    that have the number printed on them.
+    that have the number printed on them. `printed` are the ids of pages that have.
     """
-    for source in sources:
-        catalog = source.catalog
-        items = np.flatnonzero(catalog.mask(query) & catalog.documents.among({document}))
-        if len(items):
-            items = items[np.argsort(catalog.ordinals[items], kind="stable")]
-            pages = items[catalog.kinds.among({ItemKind.PAGE.value})[items]]
-            numbered = _find_numbered(source, pointers.numbers, pages, document) if pointers.numbers else []
-            placed = _find_placed(source, pointers.positions, pages)
-            with_parts = [row for part in pointers.parts for row in _find_part(source, part, items)]
-            found = [*numbered, *placed, *with_parts]
-            both = [row for row in numbered + placed if row in with_parts]
-            return _list_hits(source, list(dict.fromkeys([*both, *found])))
-    return []
-
-
-def _find_numbered(
-    source: PageSource, numbers: frozenset[str], pages: NDArray[np.int64], document: str
-) -> list[int]:
-    """Return the pages with one of the numbers: those that have it printed on them first."""
-    printed = _find_printed(source, numbers, pages, document) or _find_written(source, numbers, pages)
-    counted = pages[np.isin(source.catalog.ordinals[pages], _to_positions(numbers))]
-    return list(dict.fromkeys((*printed, *counted.tolist())))
+    source, items = place
+    catalog = source.catalog
+    pages = items[catalog.kinds.among({ItemKind.PAGE.value})[items]]
+    numbered = [row for row in pages.tolist() if catalog.ids[row] in printed]
+    numbered = numbered or _find_written(source, pointers.numbers, pages)
+    numbered += pages[np.isin(catalog.ordinals[pages], _to_positions(pointers.numbers))].tolist()
+    placed = _find_placed(source, pointers.positions, pages)
+    with_parts = [row for part in pointers.parts for row in _find_part(source, part, items)]
+    both = [row for row in numbered + placed if row in with_parts]
+    return _list_hits(source, list(dict.fromkeys([*both, *numbered, *placed, *with_parts])))
 
 
 def _find_placed(source: PageSource, positions: Sequence[int], pages: NDArray[np.int64]) -> list[int]:
@@ -204,11 +226,21 @@ def _find_placed(source: PageSource, positions: Sequence[int], pages: NDArray[np
 
 def _find_part(source: PageSource, part: NamedPart, items: NDArray[np.int64]) -> list[int]:
     """Return the items with the caption or heading of a part; where there is none, those that mention it."""
-    candidates = _list_with_any(source, part.search_phrases(), items)[:MAX_READ_TEXTS]
+    candidates = _list_with_part(source, part, items)
     texts = read_texts(source, candidates)
     fits = {row: fit for row in candidates if (fit := part.fit(texts[row])) is not None}
     best = min(fits.values(), default=CaptionFit.CAPTION)
     return [row for row, fit in fits.items() if fit is best]
+
+
+def _list_with_part(source: PageSource, part: NamedPart, items: NDArray[np.int64]) -> list[int]:
+    return _list_with_any(source, part.search_phrases(), items)[:MAX_READ_TEXTS]
+
+
+def _list_with_number(source: PageSource, number: int, pages: NDArray[np.int64]) -> list[int]:
+    ordinals = source.catalog.ordinals[pages]
+    is_near = (ordinals >= number) & (ordinals <= number + MAX_FRONT_PAGES)
+    return _list_with_any(source, [str(number)], pages[is_near])
 
 
 def _list_with_any(source: PageSource, phrases: Iterable[str], items: NDArray[np.int64]) -> list[int]:
@@ -221,29 +253,26 @@ def _list_with_any(source: PageSource, phrases: Iterable[str], items: NDArray[np
 
 def read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
     """Return the texts of items, with their headings."""
-    ids = [source.catalog.ids[row] for row in rows]
-    if not ids:
-        return {}
-    columns = ["id", "heading", "text"]
-    found: list[dict[str, str]] = source.collection.item_table.find("id", ids, columns).to_pylist()
-    by_id = {each["id"]: f"{each['heading']}\n{each['text']}" for each in found}
-    return {row: by_id.get(id, "") for row, id in zip(rows, ids, strict=True)}
+    ids = {source.catalog.ids[row]: row for row in rows if row not in source.texts}
+    if ids:
+        columns = ["id", "heading", "text"]
+        found: list[dict[str, str]] = source.collection.item_table.find("id", [*ids], columns).to_pylist()
+        source.texts.update({ids[each["id"]]: f"{each['heading']}\n{each['text']}" for each in found})
+    return {row: source.texts.get(row, "") for row in rows}
 
 
 def _find_written(source: PageSource, numbers: frozenset[str], pages: NDArray[np.int64]) -> list[int]:
     """Return the pages with one of the numbers in their first or last lines, beside one with the next."""
-    ordinals = source.catalog.ordinals[pages]
     found: list[int] = []
-    for number in sorted(filter(str.isdecimal, numbers), key=int):
-        is_near = (ordinals >= int(number)) & (ordinals <= int(number) + MAX_FRONT_PAGES)
-        candidates = _list_with_any(source, [number], pages[is_near])
+    for number in sorted(_to_positions(numbers)):
+        candidates = _list_with_number(source, number, pages)
         texts = read_texts(source, candidates)
-        written = [row for row in candidates if _has_number_at_edge(texts[row], int(number))]
+        written = [row for row in candidates if _has_number_at_edge(texts[row], number)]
         for row in written[:MAX_FIRST]:
             at = int(np.flatnonzero(pages == row)[0])
             beside = {step: int(pages[at + step]) for step in (-1, 1) if 0 <= at + step < len(pages)}
             others = read_texts(source, list(beside.values()))
-            if any(_has_number_at_edge(others[near], int(number) + step) for step, near in beside.items()):
+            if any(_has_number_at_edge(others[near], number + step) for step, near in beside.items()):
                 found.append(row)
     return found
 
@@ -261,20 +290,22 @@ def _has_number_at_edge(text: str, number: int) -> bool:
     return any(written.fullmatch(line) for line in (*lines[:2], *lines[-2:]))
 
 
-def _find_printed(
-    source: PageSource, numbers: frozenset[str], rows: NDArray[np.int64], document: str
-) -> list[int]:
-    """Return those of the pages of a document that have one of the numbers printed on them."""
-    order: list[int] = rows.tolist()
-    table, columns = source.collection.item_table, ["id", "facts"]
-    if len(rows) <= MAX_READ_PAGES:
-        facts = table.find("id", [source.catalog.ids[row] for row in order], columns)
-    else:
-        where = f"document = {literal(document)} AND ({_match_labels(numbers)})"
-        facts = table.read(columns, where, checked=False).data
-    labels = _read_labels(facts.to_pylist())
-    found = {source.catalog.row(id) for id, label in labels.items() if label in numbers}
-    return [row for row in order if row in found]
+def _find_printed(places: Sequence[_FoundPages], numbers: frozenset[str]) -> set[str]:
+    """Return the ids of those items of some documents that have one of the numbers printed on them."""
+    found: set[str] = set()
+    for source in {id(place.source): place.source for place in places}.values():
+        rows = [place.rows for place in places if place.source is source]
+        table, columns = source.collection.item_table, ["id", "facts"]
+        if len(rows) == 1 and len(rows[0]) <= MAX_READ_PAGES:
+            order: list[int] = rows[0].tolist()
+            facts = table.find("id", [source.catalog.ids[row] for row in order], columns)
+        else:
+            documents = sorted({source.catalog.documents[int(each[0])] for each in rows})
+            where = f"({' OR '.join(any_of('document', documents))}) AND ({_match_labels(numbers)})"
+            facts = table.read(columns, where, checked=False).data
+        labels = _read_labels(facts.to_pylist())
+        found.update(id for id, label in labels.items() if label in numbers)
+    return found
 
 
 def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[_FoundPages]:

@@ -47,3 +47,40 @@ def test_any_question_has_a_query_unless_it_is_blank(question: str) -> None:
 )
 def test_numbered_things_are_pointers(question: str, pointers: tuple[Pointer, ...]) -> None:
     assert parse(question).pointers == pointers
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "Your response should be concise.",
+        "Please round to two decimals.",
+        "If there is no answer, say Not answerable.",
+        "Keep it short.",
+        "Do not explain.",
+        "Antworte bitte kurz.",
+        "Bitte runden Sie auf zwei Nachkommastellen.",
+        "Répondez en JSON.",
+        "请用整数回答。",
+        "如果没有答案，请回答“无法回答”。",
+    ],
+)
+def test_sentences_about_the_form_of_the_answer_are_left_out(instruction: str) -> None:
+    assert without_form(f"How high was it? {instruction}") == "How high was it?"
+    assert without_form(instruction) == instruction
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Use short screws. Where do they go?",
+        "Look at chapter 2. Give a short description of the pump.",
+        "Only short trips are free. Which are they?",
+        "If the tank is empty, what happens? The short hose is then closed.",
+    ],
+)
+def test_sentences_about_the_subject_stay(question: str) -> None:
+    assert without_form(question) == question
+
+
+def test_a_clause_about_the_form_is_left_out_at_the_end_of_a_chinese_question() -> None:
+    assert without_form("营收增长了多少，保留两位小数。") == "营收增长了多少。"

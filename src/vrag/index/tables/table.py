@@ -432,8 +432,9 @@ class Table:
             return None
         if self._copy is None or self._copy[0] != manifest:
             data = self._copies.read(manifest)
+            if data is not None or self._copy is not None:
+                self._key_index = None
             self._copy = None if data is None else (manifest, Rows(manifest.version, data))
-            self._key_index = None
         if self._copy is None or not set(columns) <= set(self._copy[1].data.column_names):
             return None
         return self._copy[1]
