@@ -161,11 +161,8 @@ def test_what_has_no_second_source_stays_stated_and_is_not_read(item: Item) -> N
 
 def test_what_the_text_does_not_say_is_not_read() -> None:
     reader = DrawnPage()
-    assert verdicts("The ferry carried 48,900 passengers in 2024.", reader) >= {ClaimVerdict.DOUBTED}
-    assert verdicts("99,999", reader, question="How many crowns?") <= {
-        ClaimVerdict.DOUBTED,
-        ClaimVerdict.UNVERIFIED,
-    }
+    assert verdicts("99,999", reader, question="How many crowns?") == {ClaimVerdict.UNVERIFIED}
+    assert reader.strips == []
 
 
 QUESTION = "What is the difference in passengers between 2024 and 2023?"

@@ -11,7 +11,7 @@ from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
 from vrag.reading.training.table_data import make_table
 from vrag.reading.training.typeset_pages import typeset_page
-from vrag.reading.verification.claim import ClaimVerdict
+from vrag.reading.verification.claim import ClaimDoubt, ClaimVerdict
 from vrag.reading.verification.verifier import ClaimCheck, ClaimSource, check_claims
 from vrag.testing import page, passage
 from vrag.types import Item
@@ -143,7 +143,7 @@ def test_a_cell_of_the_named_row_and_column_is_supported(answer: str) -> None:
 @pytest.mark.parametrize("answer", ["Saltby 2026: 1,150 t", "Orla handled 2,340 t in 2027."])
 def test_the_number_of_another_row_is_no_support(answer: str) -> None:
     number = next(one for one in check_table(answer) if one.claim.text.endswith(" t"))
-    assert number.verdict is DOUBTED
+    assert (number.verdict, number.doubt) == (ClaimVerdict.UNVERIFIED, ClaimDoubt.SUBJECT)
 
 
 def test_a_computed_number_is_supported_where_the_question_asks_for_it() -> None:
@@ -154,10 +154,36 @@ def test_a_computed_number_is_supported_where_the_question_asks_for_it() -> None
 
 def test_a_count_that_no_text_states_can_only_be_seen() -> None:
     (one,) = check("3", question="How many cranes are shown beside the harbour of Sandvik?")
-    assert one.verdict is ClaimVerdict.UNVERIFIED
+    assert (one.verdict, one.needs_picture) == (ClaimVerdict.UNVERIFIED, True)
     text = REPORT.replace("1,150 t of timber", "3 cranes")
     (stated,) = check("4", text, "How many cranes did the harbour of Sandvik handle?")
-    assert stated.verdict is DOUBTED
+    assert (stated.verdict, stated.needs_picture) == (ClaimVerdict.UNVERIFIED, False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "question"),
+    [
+        ("8", "How many cranes does the harbour of Sandvik have?"),
+        ("0.263", "What is the return of the harbour of Sandvik on timber?"),
+        ("The return of the harbour of Sandvik on timber was 0.263 in that year.", ""),
+    ],
+)
+def test_what_may_have_been_computed_or_counted_is_not_doubted_for_other_numbers(
+    answer: str, question: str
+) -> None:
+    assert DOUBTED not in verdicts(answer, question=question)
+
+
+def test_what_a_doubt_is_about_is_told() -> None:
+    doubts = {
+        "In May 2027, sales in Oslo fell by 2.7 %.": ClaimDoubt.VALUE,
+        "In May 2027, sales in Oslo fell by 2.1 km.": ClaimDoubt.UNIT,
+        "In June 2027, sales in Oslo fell by 2.1 %.": ClaimDoubt.DATE,
+        "Sales in Oslo rose by 2.1 %.": ClaimDoubt.OPPOSITE,
+        "The ferry Guillemot was built by the Lindholm Yard.": ClaimDoubt.SUBJECT,
+    }
+    for answer, doubt in doubts.items():
+        assert check(answer)[-1].doubt is doubt, answer
 
 
 @pytest.mark.parametrize(

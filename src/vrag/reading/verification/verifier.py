@@ -78,6 +78,10 @@ BEFORE, BEHIND = 60, 30
 """Characters before and behind a number whose words may make it negative."""
 MAX_APART = 6
 """Statements between a day and its year."""
+MIN_TOLD = 100
+"""Numbers without a unit below this may be counts of anything."""
+MIN_COPIED = 3
+"""Digits of a number in which an error of copying can be told from another number."""
 MAX_COUNT = 30
 """Numbers that may have been counted are smaller."""
 _COUNTED = re.compile(r"\bhow many ((?:\S+ ){1,3})", re.IGNORECASE)
@@ -115,6 +119,36 @@ def _around(text: SourceText, value: TextValue, statement: int) -> ValueContext:
     found = text.statements[statement]
     first, last = max(value.start - BEFORE, found.start), min(value.end + BEHIND, found.end)
     return replace(found.context, words=f"{found.context.words} {text.text[first:last]}")
+
+
+def resemble(one: str, other: str) -> bool:
+    """Return whether two numbers differ as by an error of copying: in one digit of three, or in their order.
+
+    >>> resemble("84,210", "84,120"), resemble("$48,900", "48,200"), resemble("1862", "2000")
+    (True, True, False)
+    """
+    digits, others = (re.sub(r"\D", "", text) for text in (one, other))
+    if len(digits) != len(others) or len(digits) < MIN_COPIED:
+        return False
+    differing = sum(a != b for a, b in zip(digits, others, strict=True))
+    return 0 < differing <= len(digits) // MIN_COPIED or sorted(digits) == sorted(others)
+
+
+def is_written_alike(one: str, other: str) -> bool:
+    """Return whether two values have the same decimals and a unit or none, or are dates.
+
+    >>> is_written_alike("2.7 %", "2.1 %"), is_written_alike("0.263", "1,788"), is_written_alike("8", "3")
+    (True, False, False)
+    """
+    values, others = find_values(one), find_values(other)
+    if not values or not others:
+        return False
+    value, second = values[0], others[0]
+    if value.is_date or second.is_date:
+        return value.is_date and second.is_date
+    is_count = not value.units and value.step == 1 and abs(value.amount or 0) < MIN_TOLD
+    same_units = bool(value.units) == bool(second.units)
+    return not is_count and same_units and value.step == second.step and not second.spelled
 
 
 class _SentenceCheck:
@@ -323,20 +357,32 @@ class _SentenceCheck:
         if same is None and loose is not None and (form is None or form[0] < loose[0] + FORM_MARGIN):
             same = loose
         rival = rival if rival is not None and rival[0] >= STRONG else None
-        other_value = ClaimDoubt.DATE if claim.kind is ClaimKind.DATE else ClaimDoubt.VALUE
-        if same is None:
-            other, doubt = (form, ClaimDoubt.UNIT) if form is not None else (rival, other_value)
-            if other is None:
-                return self._missing(claim)
-            return self.evidence.check(claim, ClaimVerdict.DOUBTED, other[1], doubt)
-        for other, needed, doubt in ((form, FORM_MARGIN, ClaimDoubt.UNIT), (rival, margin, other_value)):
-            if other is not None and other[0] - same[0] >= needed:
-                return self.evidence.check(claim, ClaimVerdict.DOUBTED, other[1], doubt)
-        if margin > MARGIN or same[0] >= WEAK or best < STRONG:
+        best_same = same[0] if same is not None else -math.inf
+        if form is not None and form[0] - best_same >= FORM_MARGIN:
+            return self.evidence.check(claim, ClaimVerdict.DOUBTED, form[1], ClaimDoubt.UNIT)
+        is_rivalled = rival is not None and rival[0] - best_same >= margin
+        if rival is not None and (is_rivalled or same is None) and self._speaks_against(claim, rival[1]):
+            doubt = ClaimDoubt.DATE if claim.kind is ClaimKind.DATE else ClaimDoubt.VALUE
+            return self.evidence.check(claim, ClaimVerdict.DOUBTED, rival[1], doubt)
+        if same is not None and not is_rivalled and (margin > MARGIN or same[0] >= WEAK or best < STRONG):
             return self.evidence.check(claim, ClaimVerdict.STATED, same[1])
-        if _DRAWN.search(self.question):
+        if same is None and rival is not None:  # the text tells, though nothing stands in its place for sure
+            return ClaimCheck(claim, ClaimVerdict.UNVERIFIED)
+        if same is None or (_DRAWN.search(self.question) and not is_rivalled):
             return self._missing(claim)
         return self.evidence.check(claim, ClaimVerdict.UNVERIFIED, same[1], ClaimDoubt.SUBJECT)
+
+    def _speaks_against(self, claim: Claim, rival: TextPlace) -> bool:
+        """Return whether another value stands in the place of a stated one.
+
+        It does among the words of a sentence, if it is written alike. A number that was counted or computed
+        stands nowhere, and has others around: an answer of few words, a number of one or two digits without
+        a unit, and one with other decimals is doubted only for an error of copying.
+        """
+        written = self.evidence.words(rival)
+        context = len(self.own) + len(self.sentence.values) - 1
+        is_told = context >= MIN_OWN and is_written_alike(claim.text, written)
+        return is_told or resemble(claim.text, written)
 
     def _missing(self, claim: Claim, doubt: ClaimDoubt | None = None) -> ClaimCheck:
         """Return the verdict on a claim that does not stand on the evidence."""
