@@ -283,7 +283,7 @@ ACCOUNTS = page(
     ("question", "answer", "arithmetic"),
     [
         ("What was the income from fares in 2024?", "9,180 (in thousands of euros)", ""),
-        ("How high were the wages in 2024?", "(5,325), in thousands of euros", ""),
+        ("What were the wages in 2024?", "(5,325), in thousands of euros", ""),
         (
             "What was the income from fares in 2024 in euros?",
             "9,180,000 euros",

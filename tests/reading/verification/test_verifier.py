@@ -272,3 +272,36 @@ def test_an_answer_is_checked_quickly() -> None:
     check_claims("", answer, sources)
     with at_most(0.5):
         check_claims("", answer, sources)
+
+
+EXPENSES = typeset_page(
+    "expenses",
+    1,
+    [
+        "Expenses of the ferries, as the office of Orla has counted them for both years.",
+        make_table(
+            [["Kind", "2024", "2023"], ["Wages", "(5,325)", "(4,990)"], ["Fuel", "(3,870)", "(2,655)"]],
+            header_rows=1,
+            header_columns=1,
+        ),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"),
+    [
+        ("Fuel costs rose by 45.8 % from 2023 to 2024.", True),
+        ("Fuel costs rose by 1,215 from 2023 to 2024.", True),
+        ("Fuel costs rose by 31.4 % from 2023 to 2024.", False),
+    ],
+)
+def test_a_rise_of_costs_in_brackets_is_a_rise(answer: str, is_right: bool) -> None:
+    question = "By how much did fuel costs change from 2023 to 2024?"
+    (number,) = [
+        one
+        for one in check_claims(question, answer, [ClaimSource(ReadPage(EXPENSES.item))])
+        if one.claim.text in {"45.8 %", "1,215", "31.4 %"}
+    ]
+
+    assert (number.verdict is SUPPORTED) is is_right

@@ -106,6 +106,14 @@ def test_heads_that_return_stand_once() -> None:
     assert texts(read_first(pages)) == texts(read_first(pages, 1)) == [HEADS, *SHIPS]
 
 
+def test_heads_that_return_are_those_of_their_own_page() -> None:
+    pages = open_pages(place([HEADS, *SHIPS[:4]]), place([HEADS, *SHIPS[4:]], top=0.1))
+
+    for number in (0, 1):
+        table = read_first(pages, number)
+        assert all(not head.item for column in range(table.width) for head in table.column_heads(column))
+
+
 def test_a_table_may_go_on_over_several_pages_with_running_titles() -> None:
     parts = SHIPS[:3], SHIPS[3:5], SHIPS[5:]
     pages = open_pages(

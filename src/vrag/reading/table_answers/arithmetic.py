@@ -83,8 +83,16 @@ def combine_pairs(
 def _is_cost(question: TableQuestion, grid: RecordGrid, column: GridColumn, records: Sequence[int]) -> bool:
     """Return whether two negative numbers are amounts that are spent: one that grows is a growth."""
     heads = [other.texts[record] for other in grid.columns if other.is_head for record in records]
-    names = " ".join([column.name, *heads])
-    return _COST.search(f"{names} {question.text}") is not None and _BALANCE.search(names) is None
+    return is_spent(" ".join([column.name, *heads]), question.text)
+
+
+def is_spent(names: str, words: str) -> bool:
+    """Return whether negative amounts with some heads are what is spent, by the heads and other words.
+
+    >>> is_spent("Fuel 2024", ""), is_spent("Other 2024", "the other costs"), is_spent("Loss", "after costs")
+    (True, True, False)
+    """
+    return _COST.search(f"{names} {words}") is not None and _BALANCE.search(names) is None
 
 
 def _default_pairs(grid: RecordGrid, sets: Sequence[RowSet]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vrag.reading.answer import Reading, ReadPage
 from vrag.reading.reader import read
-from vrag.reading.table_answers.arithmetic import compute
+from vrag.reading.table_answers.arithmetic import compute, is_spent
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare
@@ -123,7 +123,7 @@ class Computations:
         if not named and not _COUNTS.search(words):
             return None
         is_short = 2 * (claim.amount or _ZERO).copy_abs() < 199 * claim.step
-        for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named):
+        for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named, words):
             if _is_result(claim, result, rounding):
                 return Derivation(result.text, result.operands)
         for reading in self.readings:
@@ -142,7 +142,7 @@ def _is_result(claim: TextValue, result: _Computed, rounding: Rounding) -> bool:
     return compare(claim, value, around=around, rounding=free) <= Agreement.LOOSE
 
 
-def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed]:
+def _combine(operands: Sequence[Operand], named: set[str], words: str) -> Iterator[_Computed]:
     """Yield the results of all operations that words name."""
     pairs = [pair for pair in combinations(operands, 2) if _belong_together(*pair)]
     for operation, triggers in _OPERATIONS.items():
@@ -150,7 +150,7 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
             continue
         for pair in pairs:
             for one, other in (pair, pair[::-1]):
-                amount = compute(operation, one.amount, other.amount)
+                amount = compute(operation, *_amounts_of(one, other, words))
                 if amount is not None:
                     text = f"{one.text} {_SIGNS[operation]} {other.text}"
                     yield _Computed(
@@ -164,6 +164,14 @@ def _combine(operands: Sequence[Operand], named: set[str]) -> Iterator[_Computed
             if "average" in named:
                 mean = f"({texts}) / {len(group)}"
                 yield _Computed(divide(total, Decimal(len(group))), mean, tuple(group), group[0].value.units)
+
+
+def _amounts_of(one: Operand, other: Operand, words: str) -> tuple[Decimal, Decimal]:
+    """Return two amounts, without their signs if both are spent: costs that grow are a growth."""
+    names = f"{one.context.words} {other.context.words}"
+    if max(one.amount, other.amount) < 0 and is_spent(names, words):
+        return one.amount.copy_abs(), other.amount.copy_abs()
+    return one.amount, other.amount
 
 
 def _belong_together(one: Operand, other: Operand) -> bool:

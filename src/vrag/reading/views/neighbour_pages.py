@@ -265,20 +265,39 @@ def _begins_with_row(table: DocumentTable, page: PageText) -> bool:
 
 
 def _join(parts: Sequence[_TablePart], here: str) -> DocumentTable:
-    """Return one table of several parts, as the page with the id `here` has it."""
+    """Return one table of several parts as the page with the id `here` has it: with its own heads, if any."""
     first = parts[0].table
-    cells: list[Cell] = []
+    heads = next(part for part in parts if part.page.item.id == here)
+    if not _repeats_heads(first, heads.table):
+        heads = parts[0]
+    offset = heads.table.header_rows
+    cells = list(_move_rows(heads, range(offset), 0, first, here))
     sections: set[int] = set()
-    offset = 0
-    for number, part in enumerate(parts):
+    for part in parts:
         table = part.table
-        columns = tuple(range(table.width)) if number == 0 else _map_columns(first, table) or ()
-        skipped = table.header_rows if number and _has_same_heads(first, table) else 0
-        item = "" if part.page.item.id == here else part.page.item.id
-        cells += (_move(cell, offset - skipped, columns, item) for cell in table.cells if cell.row >= skipped)
+        skipped = table.header_rows if _repeats_heads(first, table) else 0
+        cells += _move_rows(part, range(skipped, table.height), offset - skipped, first, here)
         sections |= {row + offset - skipped for row in table.sections if row >= skipped}
         offset += table.height - skipped
-    return replace(first, cells=tuple(cells), sections=frozenset(sections))
+    header_rows = heads.table.header_rows
+    return replace(first, cells=tuple(cells), header_rows=header_rows, sections=frozenset(sections))
+
+
+def _repeats_heads(first: DocumentTable, table: DocumentTable) -> bool:
+    """Return whether the heads of a part are those of the whole table."""
+    return table is first or _has_same_heads(first, table)
+
+
+def _move_rows(
+    part: _TablePart, rows: range, distance: int, first: DocumentTable, here: str
+) -> Iterator[Cell]:
+    """Yield the cells of some rows of a part at their places in the whole table."""
+    is_first = part.table is first
+    columns = range(first.width) if is_first else _map_columns(first, part.table) or ()
+    item = "" if part.page.item.id == here else part.page.item.id
+    for cell in part.table.cells:
+        if cell.row in rows:
+            yield _move(cell, distance, columns, item)
 
 
 def _move(cell: Cell, rows: int, columns: Sequence[int], item: str) -> Cell:
