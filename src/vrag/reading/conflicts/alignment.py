@@ -30,6 +30,14 @@ class ConflictKind(StrEnum):
 
 
 Span = tuple[int, int]
+_MIN_SHARED = {
+    ConflictKind.NUMBER: 2,
+    ConflictKind.DATE: 2,
+    ConflictKind.UNIT: 2,
+    ConflictKind.NAME: 1,
+    ConflictKind.NEGATION: 3,
+}
+"""Terms that two statements share at least, of documents with words of their titles in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,7 +533,7 @@ def _is_vague(one: Assertion, other: Assertion, found: Disagreement, subjects: D
     if one.document == other.document:
         return not is_specific
     if titles[0] & titles[1]:
-        return len(shared) < (1 if found.kind is ConflictKind.NAME else 2)
+        return len(shared) < _MIN_SHARED[found.kind]
     return not is_specific and len(shared) < 5
 
 

@@ -207,7 +207,7 @@ class _Findings:
         disagreement = find_disagreement(one, other, self.subjects)
         if disagreement is not None:
             self.found.append((one, other, disagreement))
-        elif one.terms == other.terms and agree(one, other):
+        elif one.terms == other.terms and ((one.words == other.words and not one.slots) or agree(one, other)):
             self.agreeing |= {(id(one), other.document), (id(other), one.document)}
             if one.cell is not None and other.cell is not None:
                 self.same_cells[_tables_of(one, other)] += 1
