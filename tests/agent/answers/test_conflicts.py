@@ -1,4 +1,4 @@
-"""What an answer rests on is compared with other documents, and the conflict is told before the answer."""
+"""What an answer rests on is compared with other documents, and the conflict is named before the answer."""
 
 from __future__ import annotations
 
@@ -90,13 +90,14 @@ def test_a_replay_finds_the_same_conflicts(tmp_path: Path) -> None:
 def test_the_conflicts_of_a_collection_name_both_places() -> None:
     searcher = MemorySearcher((REPORT, MEMO, OTHER))
     documents = [DocumentFacts(item.document, item.document_name) for item in searcher.items]
-    told: list[tuple[str, int, int]] = []
+    named: list[tuple[str, int, int]] = []
 
-    report = find_conflicts(
-        searcher, documents, lambda name, number, total: told.append((name, number, total))
-    )
+    def tell(name: str, number: int, total: int) -> None:
+        named.append((name, number, total))
+
+    report = find_conflicts(searcher, documents, tell)
 
     (conflict,) = report.conflicts
     assert report.documents == 3
-    assert told == [("report.pdf", 0, 3), ("memo.md", 1, 3), ("other.md", 2, 3)]
+    assert named == [("report.pdf", 0, 3), ("memo.md", 1, 3), ("other.md", 2, 3)]
     assert [side.item for side in conflict.sides] == [REPORT.id, MEMO.id]

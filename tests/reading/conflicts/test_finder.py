@@ -147,7 +147,7 @@ def test_a_number_and_the_same_rounded_to_thousands_do_not_conflict(number: int)
     assert compare({"a.txt": f"The harbour of Saltby handled {number:,} passengers.", "b.txt": rounded}) == []
 
 
-def test_annual_reports_of_other_years_do_not_conflict_and_two_editions_do() -> None:
+def test_annual_reports_of_other_years_do_not_conflict_and_two_revisions_do() -> None:
     text = "The harbour of Saltby handled {} passengers.\n\nIt has two piers and one crane."
     reports = {
         f"report-{year}.txt": f"Report {year}\n\n{text.format(n)}" for year, n in ((2023, 8421), (2024, 9173))
@@ -160,7 +160,7 @@ def test_annual_reports_of_other_years_do_not_conflict_and_two_editions_do() -> 
     assert compare(reports) == []
     (conflict,) = compare(editions)
     assert conflict.newer == 1
-    assert [side.edition for side in conflict.sides] == [("draft",), ("revised",)]
+    assert [side.revision for side in conflict.sides] == [("draft",), ("revised",)]
 
 
 LEASE = """Lease agreement between {0} and {1}

@@ -12,8 +12,8 @@ Element.prototype.addEventListener = function (type, listener) {
 const { conflictList } = await import("./js/run/conflicts.js");
 const { EMPTY, apply } = await import("./js/run/reducer.js");
 
-const side = (more) => ({ document: "a.pdf", item: "a-1", page: 1, box: [0.1, 0.1, 0.5, 0.2], marks: [[0.3, 0.1, 0.4, 0.2]], value: "12", quote: "It has 12 boats.", dated: null, edition: [], ...more });
-const conflict = { kind: "number", subject: "Fulmar", attribute: "boats", sides: [side({}), side({ document: "b.md", item: "b-1", page: null, box: null, marks: [], value: "14", dated: "2025-05-02", edition: ["draft"] })], newer: 1 };
+const side = (more) => ({ document: "a.pdf", item: "a-1", page: 1, box: [0.1, 0.1, 0.5, 0.2], marks: [[0.3, 0.1, 0.4, 0.2]], value: "12", quote: "It has 12 boats.", dated: null, revision: [], ...more });
+const conflict = { kind: "number", subject: "Fulmar", attribute: "boats", sides: [side({}), side({ document: "b.md", item: "b-1", page: null, box: null, marks: [], value: "14", dated: "2025-05-02", revision: ["draft"] })], newer: 1 };
 
 const all = (element) => [element, ...[...(element.children ?? [])].flatMap(all)];
 

@@ -18,7 +18,6 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
 from vrag.reading.answer import MarkRole, ReadPage
 from vrag.search.searcher import Searcher
-from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item, Query, item_id
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class ConflictPlace(BaseModel):
     quote: str
     dated: str | None = None
     """The date of the document, or of its file."""
-    edition: tuple[str, ...] = ()
+    revision: tuple[str, ...] = ()
     """The words of editions that the document has, such as "draft" and "supersedes"."""
 
     @property
@@ -73,7 +72,7 @@ class ConflictPlace(BaseModel):
     @property
     def claim(self) -> str:
         """What it says, and where: “84,210” in report.pdf, page 3 (2024-05-02)."""
-        facts = ", ".join(filter(None, (self.dated, *self.edition)))
+        facts = ", ".join(filter(None, (self.dated, *self.revision)))
         value = self.value if len(self.value) <= MAX_VALUE_CHARS else f"{self.value[: MAX_VALUE_CHARS - 1]}…"
         return f"“{value.rstrip('.')}” in {self.page_name}" + (f" ({facts})" if facts else "")
 
@@ -169,9 +168,9 @@ def find_place_conflicts(
 
     May block. It is for a question without an answer, of which `evidence` are the places.
     """
-    from vrag.reading.conflicts.assertions import LIGHT, read_assertions
+    from vrag.reading.conflicts.assertions import LIGHT, read_assertions, terms_of
 
-    asked = {token.term for token in tokens(question)} - STOP_WORDS - LIGHT
+    asked = terms_of(question) - LIGHT
     if len(asked) < MIN_ASKED:
         return ()
 
@@ -252,6 +251,8 @@ def _compare(page: ReadPage, stated: Sequence[Assertion], environment: Environme
 
 def _find_pages(stated: Sequence[Assertion], own: Item, environment: Environment) -> list[ReadPage]:
     """Return the pages of other documents that have most of the words of a statement."""
+    from vrag.reading.conflicts.assertions import terms_of
+
     pages: dict[str, ReadPage] = {}
     for one in stated:
         documents = environment.options.documents
@@ -264,7 +265,7 @@ def _find_pages(stated: Sequence[Assertion], own: Item, environment: Environment
                 item = environment.item(hit.item)
             except (SearchError, CollectionError):
                 continue
-            said = {token.term for token in tokens(f"{item.heading} {item.text}")}
+            said = terms_of(f"{item.heading} {item.text}")
             if len(one.terms & said) >= MIN_TERMS * len(one.terms):
                 pages[hit.item] = open_page(environment.searcher, item)
     return list(pages.values())
@@ -292,5 +293,5 @@ def _place(side: ConflictSide) -> ConflictPlace:
         value=side.value,
         quote=side.quote,
         dated=side.dated,
-        edition=side.edition,
+        revision=side.revision,
     )

@@ -78,7 +78,7 @@ def _print_conflict(number: int, conflict: FoundConflict) -> None:
     width = max(map(len, values)) if conflict.kind != "negation" else 0
     for at, side in enumerate(conflict.sides):
         shown = f"{values[at]:{width}}  " if width else ""
-        facts = ", ".join(filter(None, (side.dated, *side.edition)))
+        facts = ", ".join(filter(None, (side.dated, *side.revision)))
         newer = "newer" if conflict.newer == at else ""
         note = "; ".join(filter(None, (plain(facts), newer)))
         echo(

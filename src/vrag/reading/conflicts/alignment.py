@@ -8,12 +8,12 @@ from decimal import Decimal
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from vrag.reading.conflicts.assertions import LIGHT, NUMBER, YEAR, Assertion, Slot
+from vrag.reading.conflicts.assertions import LIGHT, NUMBER, STOPS, YEAR, Assertion, Slot, terms_of
 from vrag.reading.conflicts.editions import GENERIC, DocumentSubjects
 from vrag.reading.verification.comparison import Agreement, Rounding, compare, read_rounding
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold
-from vrag.text.terms import STOP_WORDS, tokens
+from vrag.text.terms import tokens
 
 _ZERO = Decimal()
 ALIKE = 0.75
@@ -32,6 +32,14 @@ class ConflictKind(StrEnum):
 
 
 Span = tuple[int, int]
+_MIN_SHARED = {
+    ConflictKind.NUMBER: 2,
+    ConflictKind.DATE: 2,
+    ConflictKind.UNIT: 2,
+    ConflictKind.NAME: 1,
+    ConflictKind.NEGATION: 3,
+}
+"""Terms that two statements share at least, of documents with words of their titles in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +58,8 @@ class _Outcome(StrEnum):
 
 
 _IN_YEAR = re.compile(r"(?<!\bfiscal )(?<!\byear )\b(?:in|since|by|from|until|on|of)\s+$", re.IGNORECASE)
-_ROLES = frozenset(
-    token.term
-    for token in tokens(
-        """chair chairman chairwoman chairperson director manager president vice ceo cfo cto coo secretary
+_ROLES = terms_of(
+    """chair chairman chairwoman chairperson director manager president vice ceo cfo cto coo secretary
         treasurer author editor owner supplier contractor contact coordinator leader lead head captain founder
         architect designer publisher manufacturer auditor venue location headquarters seat capital place
         address landlord tenant lessor lessee buyer seller client customer sponsor host organiser organizer
@@ -64,7 +70,6 @@ _ROLES = frozenset(
         produced manufactured supplied approved prepared edited published appointed named called named
         headquartered situated painted composed invented discovered directed hosted sponsored operated
         administered audited maintained delivered developed"""
-    )
 )
 """Words beside which a name is the value of an attribute."""
 _BEFORE_NAME = re.compile(
@@ -90,10 +95,10 @@ _NAME_IS = re.compile(
     r"(?P<label>[^:.,]{3,110})[.\s]*$"
 )
 _OPPOSITES = [
-    tuple(frozenset(token.term for token in tokens(side)) for side in pair.split("/"))
+    tuple(terms_of(side) for side in pair.split("/"))
     for pair in (
         "allowed permitted authorised authorized admitted / prohibited forbidden banned disallowed",
-        "included / excluded",
+        "included covered covers / excluded excludes",
         "open / closed",
         "mandatory required compulsory obligatory / optional voluntary",
         "approved accepted granted adopted passed / rejected refused denied declined",
@@ -200,7 +205,7 @@ def _compare_part(one: Assertion, other: Assertion, part: tuple[Span, Span]) -> 
 
 
 def _has_content(assertion: Assertion, part: Span) -> bool:
-    return any(word not in STOP_WORDS and word not in LIGHT for word in assertion.words[part[0] : part[1]])
+    return any(word not in STOPS and word not in LIGHT for word in assertion.words[part[0] : part[1]])
 
 
 def _differing(one: Assertion, other: Assertion) -> list[int] | None:
@@ -272,9 +277,7 @@ def _are_antonyms(one: Assertion, first: Span, other: Assertion, second: Span) -
 
 
 def _content(assertion: Assertion, part: Span) -> list[str]:
-    return [
-        word for word in assertion.words[part[0] : part[1]] if word not in STOP_WORDS and word not in LIGHT
-    ]
+    return [word for word in assertion.words[part[0] : part[1]] if word not in STOPS and word not in LIGHT]
 
 
 def _are_names(one: Assertion, first: Span, other: Assertion, second: Span) -> bool:
@@ -306,10 +309,8 @@ def _stands_as_value(text: str, start: int, end: int) -> bool:
     after = re.sub(r"^(?:\s+[A-ZÀ-Þ][\w’'.-]*)+", "", text[end:])
     if not before.strip():
         match = _AFTER_NAME.match(after)
-        return match is not None and not _ROLES.isdisjoint(token.term for token in tokens(match["role"]))
-    return _BEFORE_NAME.search(before) is not None and not _ROLES.isdisjoint(
-        token.term for token in tokens(before)
-    )
+        return match is not None and not _ROLES.isdisjoint(terms_of(match["role"]))
+    return _BEFORE_NAME.search(before) is not None and not _ROLES.isdisjoint(terms_of(before))
 
 
 def _names_differ(one: str, other: str) -> bool:
@@ -338,7 +339,7 @@ def _read_named(assertion: Assertion) -> _Named | None:
         match = pattern.match(assertion.text)
         if match is None:
             continue
-        label = frozenset(token.term for token in tokens(match["label"])) - STOP_WORDS - LIGHT
+        label = frozenset(token.term for token in tokens(match["label"])) - STOPS - LIGHT
         if label & _ROLES and not re.search(r",|\band\b", match["name"]):
             start = match.start("name")
             return _Named(label, (start, start + len(match["name"].rstrip(" ."))))
@@ -527,7 +528,7 @@ def _is_vague(one: Assertion, other: Assertion, found: Disagreement, subjects: D
     if one.document == other.document:
         return not is_specific
     if titles[0] & titles[1]:
-        return len(shared) < (1 if found.kind is ConflictKind.NAME else 2)
+        return len(shared) < _MIN_SHARED[found.kind]
     return not is_specific and len(shared) < 5
 
 

@@ -18,7 +18,7 @@ from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.reading.verification.wording import is_negated
 from vrag.reading.views.text_lines import Rect
-from vrag.text.terms import STOP_WORDS, Token, is_number, tokens
+from vrag.text.terms import STOP_WORDS, Token, is_number, stem, tokens
 
 MAX_TOKENS, MIN_TOKENS = 90, 3
 """Words of a sentence that is compared."""
@@ -31,6 +31,8 @@ MAX_VALUES = 8
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
 """Places of values in the words of an assertion."""
 
+STOPS = (STOP_WORDS | {stem(word) for word in STOP_WORDS}) - {"include", "includ", "included", "includes"}
+"""Stop words, also as the terms that they become."""
 LIGHT = frozenset(
     token.term
     for token in tokens(
@@ -40,7 +42,8 @@ LIGHT = frozenset(
         stated statement note noted list listed indicate indicated confirm confirmed describe described
         mention mentioned specify specified show shown shows put currently now presently today still
         already also altogether overall however therefore moreover furthermore thus hence indeed
-        respectively namely thereby as-is respective certain particular same given set fixed found
+        respectively namely thereby as-is respective certain particular same given set fixed place held hold
+        carry carries take takes taking
         document source information detail details fact facts
         correct know known see seen say said says tell told read reads one there being been get got become
         became remain remained go went lie lay sit amounts totals totalled totaled sum
@@ -49,6 +52,35 @@ LIGHT = frozenset(
     )
 )
 """Words that say little of what a value belongs to."""
+_SYNONYMS = {
+    token.term: first
+    for row in (
+        "end expire expires expired finish finishes finished conclude concludes terminate terminates",
+        "begin begins began start starts started commence commences",
+        "cost costs price prices pay pays paid charge charges fee",
+        "long length",
+        "wide width",
+        "high height",
+        "deep depth",
+        "old age aged",
+        "heavy weigh weighs weight",
+        "buy buys bought purchase purchases purchased",
+        "build built construct constructed",
+        "employ employs employed employee employees",
+        "found founded establish established",
+        "produce produces produced production",
+        "capacity capacities",
+        "serve serves served",
+        "consume consumes consumed consumption",
+        "attend attended attendance",
+        "visit visited visitor visitors",
+        "increase increases increased rise rises rose risen grow grows grew grown growth",
+        "decrease decreases decreased fall falls fell fallen decline declines declined drop drops dropped",
+    )
+    for first in [tokens(row)[0].term]
+    for token in tokens(row)
+}
+"""Terms that stand for others: verbs and nouns of one attribute. Both kinds of change stay apart."""
 QUALIFIERS = frozenset(
     token.term
     for token in tokens(
@@ -61,7 +93,7 @@ QUALIFIERS = frozenset(
         other others part share percentage percent gross net adjusted male female men women boys girls adult
         adults children child youth senior north south east west northern southern eastern western upper lower
         domestic international foreign local internal external direct indirect fixed variable basic diluted
-        current noncurrent short long fiscal interim total subtotal only remaining rest over below under above
+        current noncurrent fiscal interim total subtotal only remaining rest over below under above
         before after beginning end opening closing during since earlier later early late spring summer autumn
         winter morning afternoon evening night weekend weekday weekdays weekends sunday monday tuesday
         wednesday thursday friday saturday jan feb mar apr jun jul aug sep oct nov dec january february march
@@ -191,9 +223,9 @@ def read_assertions(page: ReadPage) -> list[Assertion]:
 def terms_of(text: str) -> frozenset[str]:
     """Return the terms of a title or a heading that say what it is about."""
     return frozenset(
-        token.term
+        _SYNONYMS.get(token.term, token.term)
         for token in tokens(text)
-        if token.term not in STOP_WORDS and not is_number(token.term) and len(token.term) > 1
+        if token.term not in STOPS and not is_number(token.term) and len(token.term) > 1
     )
 
 
@@ -217,7 +249,7 @@ def _read_sentences(
             if token.start >= begin
         ]
         if _is_heading(text, own):
-            above = frozenset(token.term for token in own) - STOP_WORDS
+            above = terms_of(text)
         elif MIN_TOKENS <= len(own) <= MAX_TOKENS and not _DOTS.search(text) and not _CODE.search(text):
             yield _assertion(
                 page,
@@ -281,7 +313,9 @@ def _assertion(
             words.append(slots[-1].mark)
             spans.append((pending[0].start, pending[0].end))
         else:
-            words.append(token.term)
+            if token.term == "part" and words and words[-1] in {"tak", "took", "take"}:
+                continue  # to take part
+            words.append(_SYNONYMS.get(token.term, token.term))
             spans.append((token.start, token.end))
     said = frozenset(word for word in words if not word.startswith("#"))
     qualifiers = said & QUALIFIERS
@@ -295,7 +329,7 @@ def _assertion(
         0 if isinstance(place, CellPlace) else place.start,
         tuple(words),
         tuple(spans),
-        said - STOP_WORDS - LIGHT - qualifiers,
+        said - STOPS - LIGHT - qualifiers,
         qualifiers,
         _names(text, words, spans, is_cell=isinstance(place, CellPlace)),
         tuple(slots),
@@ -325,15 +359,15 @@ def _is_label(text: str, value: TextValue) -> bool:
 
 def _begins(before: str) -> bool:
     """Return whether the only word before a number begins its sentence, as in "Over 50"."""
-    return re.fullmatch(r"\W*[A-Z][a-z]+\s", before) is not None and before.strip().lower() in STOP_WORDS
+    return re.fullmatch(r"\W*[A-Z][a-z]+\s", before) is not None and before.strip().lower() in STOPS
 
 
 def _counted(own: Sequence[Token], value: TextValue) -> str:
     return next(
         (
-            token.term
+            _SYNONYMS.get(token.term, token.term)
             for token in own
-            if token.start >= value.end and token.term not in STOP_WORDS and not is_number(token.term)
+            if token.start >= value.end and token.term not in STOPS and not is_number(token.term)
         ),
         "",
     )
@@ -342,11 +376,13 @@ def _counted(own: Sequence[Token], value: TextValue) -> str:
 def _names(
     text: str, words: Sequence[str], spans: Sequence[tuple[int, int]], *, is_cell: bool
 ) -> frozenset[str]:
-    """Return the terms with a capital letter; the first word of a sentence is none, that of a cell is one."""
+    """Return the terms with a capital letter: the first of a sentence only if the second has one, too."""
+    capital = [text[start].isupper() for start, _ in spans]
+    begins = is_cell or capital[:2] == [True, True]
     return frozenset(
         word
-        for number, (word, (start, _)) in enumerate(zip(words, spans, strict=True))
-        if text[start].isupper() and (number or is_cell) and word not in STOP_WORDS and word not in QUALIFIERS
+        for number, word in enumerate(words)
+        if capital[number] and (number or begins) and word not in STOPS and word not in QUALIFIERS
     )
 
 

@@ -21,7 +21,7 @@ MIN_MENTIONS = 2
 """Times that a name stands in a document that it is about."""
 SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
 """Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
-EDITION = 0.8
+REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 GENERIC = terms_of(
     """report annual memo memorandum note notes minutes contract agreement manual guide handbook document
@@ -39,12 +39,12 @@ _OLDER_WORDS = re.compile(
     r"\b(?:draft|superseded|obsolete|withdrawn|preliminary|outdated|archived|old version|no longer valid)\b",
     re.IGNORECASE,
 )
-_EDITION_NUMBER = re.compile(
+_REVISION_NUMBER = re.compile(
     r"""\b(?:version|edition|revision|rev\.?|issue|v)\s?(?P<number>\d+(?:\.\d+)*)
     | \b(?P<rank>\d+)(?:st|nd|rd|th)\ (?:edition|revision|version)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_EDITION_TERMS = terms_of(
+_REVISION_TERMS = terms_of(
     """draft final version edition revision rev revised amended amendment superseded supersedes updated old
     new preliminary obsolete corrected erratum issue copy v1 v2 v3 v4"""
 )
@@ -68,7 +68,7 @@ _DAY_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?([0
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentEdition:
+class DocumentRevision:
     """The subject of a document, and its place among its editions."""
 
     id: str
@@ -103,7 +103,7 @@ class DocumentEdition:
         return None if self.modified is None else f"{self.modified:%Y-%m-%d}"
 
     @property
-    def is_edition(self) -> bool:
+    def is_revision(self) -> bool:
         """True if its words or its number say that there are other editions."""
         return bool(self.words or self.number)
 
@@ -118,7 +118,7 @@ class DocumentFacts:
     """Modification time of the file in nanoseconds; 0 or less where it is not known."""
 
 
-def read_edition(document: DocumentFacts, first: Item | None) -> DocumentEdition:
+def read_revision(document: DocumentFacts, first: Item | None) -> DocumentRevision:
     """Read what the name and the first item of a document say about it."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\-./\\+()]+", " ", PurePath(document.name).stem)
     head = first.text[:HEAD_CHARS] if first is not None else ""
@@ -128,15 +128,15 @@ def read_edition(document: DocumentFacts, first: Item | None) -> DocumentEdition
     if match := _DAY_IN_NAME.search(PurePath(document.name).stem):
         days.append(Day(*map(int, match.groups())))
     older, newer = _OLDER_WORDS.findall(both), _NEWER_WORDS.findall(both)
-    number = _EDITION_NUMBER.search(name) or _EDITION_NUMBER.search(head)
+    number = _REVISION_NUMBER.search(name) or _REVISION_NUMBER.search(head)
     parts = re.findall(r"\d+", number["number"] or number["rank"]) if number else []
     modified = None
     if document.mtime_ns > 0:
         modified = datetime.fromtimestamp(document.mtime_ns / 1e9, UTC)
-    return DocumentEdition(
+    return DocumentRevision(
         document.id,
         document.name,
-        terms_of(f"{name} {title}") - GENERIC - _EDITION_TERMS,
+        terms_of(f"{name} {title}") - GENERIC - _REVISION_TERMS,
         _find_years(f"{name}\n{title}"),
         max(days, key=lambda day: day, default=None),
         tuple(map(int, parts[:4])),
@@ -183,7 +183,7 @@ def _find_years(text: str) -> frozenset[int]:
     return frozenset(years)
 
 
-def find_newer(one: DocumentEdition, other: DocumentEdition) -> int | None:
+def find_newer(one: DocumentRevision, other: DocumentRevision) -> int | None:
     """Return 0 or 1 for the document that its words, its number or its date show as newer; None without.
 
     Dates of files count only where neither document is dated.
@@ -202,20 +202,20 @@ def find_newer(one: DocumentEdition, other: DocumentEdition) -> int | None:
     return None if abs(days) < 1 else 0 if days > 0 else 1
 
 
-def _are_numbered_apart(one: DocumentEdition, other: DocumentEdition) -> bool:
+def _are_numbered_apart(one: DocumentRevision, other: DocumentRevision) -> bool:
     """Return whether two documents have codes of one kind, and none in common."""
     kinds = {word for word, _ in one.codes} & {word for word, _ in other.codes}
     return bool(kinds) and one.codes.isdisjoint(other.codes)
 
 
-def _are_of_series(one: DocumentEdition, other: DocumentEdition) -> bool:
+def _are_of_series(one: DocumentRevision, other: DocumentRevision) -> bool:
     """Return whether two documents are of one series, with other dates."""
     return (
         one.is_serial
         and other.is_serial
         and bool(one.dated and other.dated)
         and one.dated != other.dated
-        and not (one.is_edition or other.is_edition)
+        and not (one.is_revision or other.is_revision)
     )
 
 
@@ -223,7 +223,7 @@ def _are_of_series(one: DocumentEdition, other: DocumentEdition) -> bool:
 class DocumentSubjects:
     """Which documents are about the same, or made of one template about something else."""
 
-    editions: Mapping[str, DocumentEdition]
+    editions: Mapping[str, DocumentRevision]
     _keys: dict[str, set[tuple[str, ...]]] = field(default_factory=dict[str, "set[tuple[str, ...]]"])
     _terms: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
     _names: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
@@ -258,15 +258,15 @@ class DocumentSubjects:
         if shared < max(MIN_TEMPLATE, SHARED_TEMPLATE * smaller):
             return False
         have_dates = first.dated is not None and second.dated is not None and first.dated != second.dated
-        if have_dates and shared < EDITION * smaller and not (first.is_edition or second.is_edition):
+        if have_dates and shared < REVISION * smaller and not (first.is_revision or second.is_revision):
             return True
         return bool(self._own_names(one, other) and self._own_names(other, one))
 
     def _own_names(self, one: str, other: str) -> set[str]:
         """Return the names that one document is about and the other does not have."""
-        edition, others = self.editions[one], self._terms.get(other, set()) | self.editions[other].title
+        revision, others = self.editions[one], self._terms.get(other, set()) | self.editions[other].title
         named = {name for name, count in self._names[one].items() if count >= MIN_MENTIONS}
-        title = {term for term in edition.title if term in self._names[one]}
+        title = {term for term in revision.title if term in self._names[one]}
         return {term for term in (named | title) - others if len(term) > 2}
 
     def have_other_periods(
@@ -278,7 +278,7 @@ class DocumentSubjects:
         editions = self.editions[one.document], self.editions[other.document]
         if one.document == other.document:
             return bool(years[0] or years[1])
-        if not any(years) and all(edition.is_edition for edition in editions):
+        if not any(years) and all(revision.is_revision for revision in editions):
             return False
         first, second = years[0] or editions[0].years, years[1] or editions[1].years
         if any(years):

@@ -17,11 +17,11 @@ from vrag.reading.answer import ReadPage
 from vrag.reading.conflicts.alignment import ConflictKind, Disagreement, Span, agree, find_disagreement
 from vrag.reading.conflicts.assertions import Assertion, read_assertions
 from vrag.reading.conflicts.editions import (
-    DocumentEdition,
     DocumentFacts,
+    DocumentRevision,
     DocumentSubjects,
     find_newer,
-    read_edition,
+    read_revision,
 )
 from vrag.reading.verification.source_text import read_source
 from vrag.types import ItemKind
@@ -57,7 +57,7 @@ class ConflictSide:
     quote: str
     dated: str | None
     """The date near the beginning of the document, or that of its file."""
-    edition: tuple[str, ...]
+    revision: tuple[str, ...]
     """The words of editions that the document has, such as "draft"."""
 
 
@@ -81,22 +81,22 @@ class ConflictFinder:
     """Opens an item again, for the places of what was found."""
     _assertions: list[Assertion] = field(default_factory=list[Assertion])
     _seen: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    _editions: dict[str, DocumentEdition] = field(default_factory=dict[str, DocumentEdition])
+    _revisions: dict[str, DocumentRevision] = field(default_factory=dict[str, DocumentRevision])
     _subjects: DocumentSubjects = field(init=False)
 
     def __post_init__(self) -> None:
-        self._subjects = DocumentSubjects(self._editions)
+        self._subjects = DocumentSubjects(self._revisions)
 
     def add_document(self, document: DocumentFacts, pages: Iterable[ReadPage]) -> None:
         """Read what the pages of a document state; the first page with text has its title."""
         for page in pages:
-            if document.id not in self._editions and page.item.text.strip():
-                self._editions[document.id] = read_edition(document, page.item)
+            if document.id not in self._revisions and page.item.text.strip():
+                self._revisions[document.id] = read_revision(document, page.item)
             found = [one for one in read_assertions(page) if (one.document, one.text) not in self._seen]
             self._seen.update((one.document, one.text) for one in found)
             self._subjects.add(document.id, found)
             self._assertions += (one for one in found if _is_comparable(one))
-        self._editions.setdefault(document.id, read_edition(document, None))
+        self._revisions.setdefault(document.id, read_revision(document, None))
 
     def find(self, among: Callable[[Assertion], bool] | None = None) -> list[Conflict]:
         """Return the conflicts; only those with a side that `among` accepts, if it is given."""
@@ -129,10 +129,10 @@ class ConflictFinder:
 
     def _describe(self, one: Assertion, other: Assertion, found: Disagreement) -> Conflict:
         subject, attribute = _name_subject(one, other)
-        editions = self._editions[one.document], self._editions[other.document]
+        editions = self._revisions[one.document], self._revisions[other.document]
         sides = tuple(
-            self._side(assertion, edition, span)
-            for assertion, edition, span in zip((one, other), editions, found.spans, strict=True)
+            self._side(assertion, revision, span)
+            for assertion, revision, span in zip((one, other), editions, found.spans, strict=True)
         )
         if not subject:
             subject = editions[0].name
@@ -141,7 +141,7 @@ class ConflictFinder:
             kind=found.kind, subject=subject, attribute=attribute, sides=(sides[0], sides[1]), newer=newer
         )
 
-    def _side(self, assertion: Assertion, edition: DocumentEdition, span: Span) -> ConflictSide:
+    def _side(self, assertion: Assertion, revision: DocumentRevision, span: Span) -> ConflictSide:
         page = self.reopen(assertion.item)
         source = read_source(page)
         box: Box | None = None
@@ -156,15 +156,15 @@ class ConflictFinder:
         is_page = page.item.kind is ItemKind.PAGE
         return ConflictSide(
             document=assertion.document,
-            name=edition.name,
+            name=revision.name,
             item=assertion.item,
             page=page.item.ordinal if is_page else None,
             box=box,
             marks=marks,
             value=assertion.text[slice(*span)].strip(),
             quote=assertion.text[:MAX_QUOTE_CHARS],
-            dated=edition.date,
-            edition=edition.words,
+            dated=revision.date,
+            revision=revision.words,
         )
 
 
@@ -207,7 +207,7 @@ class _Findings:
         disagreement = find_disagreement(one, other, self.subjects)
         if disagreement is not None:
             self.found.append((one, other, disagreement))
-        elif one.terms == other.terms and agree(one, other):
+        elif one.terms == other.terms and ((one.words == other.words and not one.slots) or agree(one, other)):
             self.agreeing |= {(id(one), other.document), (id(other), one.document)}
             if one.cell is not None and other.cell is not None:
                 self.same_cells[_tables_of(one, other)] += 1
@@ -227,14 +227,14 @@ class _Findings:
                 continue
             if one.cell and other.cell:
                 tables = _tables_of(one, other)
-                if not _are_editions(cells[tables], self.same_cells[tables], one.document == other.document):
+                if not _are_revisions(cells[tables], self.same_cells[tables], one.document == other.document):
                     continue
             said = _value_of(one, found.spans[0]), _value_of(other, found.spans[1])
             kept.setdefault((*pair, one.terms & other.terms, *sorted(said)), (one, other, found))
         return list(kept.values())
 
 
-def _are_editions(differing: int, same: int, is_one_document: bool) -> bool:
+def _are_revisions(differing: int, same: int, is_one_document: bool) -> bool:
     """Return whether two tables with some cells that differ are the same table: most of them do not."""
     if is_one_document:
         return same >= MIN_SAME_CELLS and same >= 2 * differing
