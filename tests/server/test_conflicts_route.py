@@ -27,4 +27,4 @@ def test_both_sides_of_a_conflict_are_sent() -> None:
 def test_an_unknown_collection_is_refused() -> None:
     app = create_app(MemorySearcher((REPORT, MEMO)), corpora=lambda: ("ferries",))
 
-    assert ask(app, "GET", "/conflicts?collection=trains").status_code == 422
+    assert ask(app, "GET", "/conflicts?collection=trains").status_code == 404

@@ -78,7 +78,7 @@ def conflict_routes(reports: ConflictReports, corpora: Corpora) -> APIRouter:
     """Build `GET /conflicts`."""
     router = APIRouter(tags=["search"])
 
-    @router.get("/conflicts", summary="Where documents disagree", responses=responses(422, 502, 503, 504))
+    @router.get("/conflicts", summary="Where documents disagree", responses=responses(404, 502, 503, 504))
     async def conflicts(
         request: Request,
         collection: Annotated[
@@ -91,7 +91,7 @@ def conflict_routes(reports: ConflictReports, corpora: Corpora) -> APIRouter:
         ask again later.
         """
         if collection and collection not in corpora():
-            raise Refusal(422, f"There is no collection named {collection[:100]!r}.")
+            raise Refusal(404, f"There is no collection named {collection[:100]!r}.")
         return await reports.report(request, collection)
 
     return router
