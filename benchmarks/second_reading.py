@@ -58,6 +58,10 @@ class Counts:
     milliseconds: list[float] = field(default_factory=list[float])
     """Of each claim of an answer."""
     doubted: list[str] = field(default_factory=list[str])
+    caught: int = 0
+    """Statements with a number that the second reading doubts."""
+    missed: list[str] = field(default_factory=list[str])
+    """The other statements, with their verdicts."""
 
 
 def find_statements(item: Item, chance: random.Random) -> Iterator[Statement]:
@@ -108,6 +112,11 @@ def measure(statements: Sequence[Statement], searcher: Searcher) -> Counts:
             kind[one.verdict.value if is_read else "doubted by the text"] += 1
             if one.doubt is ClaimDoubt.READING:
                 counts.doubted.append(f"{statement.item.name}: {one.claim.text!r} read as {one.found!r}")
+        if any(one.doubt is ClaimDoubt.READING for one in checks):
+            counts.caught += 1
+        else:
+            found = [f"{one.claim.text[:40]!r} {one.verdict.value}" for one in checks]
+            counts.missed.append(f"{statement.item.name}: {', '.join(found)}")
         if number % 50 == 0:
             print(f"{number} of {len(statements)}", file=sys.stderr)
     return counts
@@ -157,7 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(describe("clean", clean))
     print("\n".join(f"    {line}" for line in clean.doubted))
     lies = (false for statement in statements if (false := lie(statement, chance)) is not None)
-    print(describe("lies", measure(list(islice(lies, options.lies)), searcher)))
+    false = measure(list(islice(lies, options.lies)), searcher)
+    print(describe(f"lies: {false.caught} of {false.caught + len(false.missed)} statements doubted", false))
+    print("\n".join(f"    {line}" for line in false.missed))
 
 
 if __name__ == "__main__":
