@@ -61,6 +61,12 @@ REVENUE = "Revenue of Nordlys AS was 46.3 billion in 2024."
             ("3 May 2027", "2027-05-13"),
         ),
         (
+            "The contract with Sandvik Ltd ends on 31 December 2027.",
+            "The Sandvik Ltd contract expires on 31 December 2028.",
+            "date",
+            ("31 December 2027", "31 December 2028"),
+        ),
+        (
             "Sandvik Museum was founded in 1987 by fishermen.",
             "Sandvik Museum was founded in 1978 by fishermen.",
             "date",
@@ -121,6 +127,13 @@ def test_statements_about_the_same_that_disagree_are_told(
         (MANAGER, MANAGER.replace("Anna Berg", "A. Berg")),
         ("Route 5 from Orla to Saltby is closed.", "Route 7 from Orla to Saltby is closed."),
         ("A total of 34 people came.", "A total of 36 people came."),
+        (
+            "Court of Saltby, filed by Nordlys, page: 3 of 17",
+            "Court of Saltby, filed by Nordlys, page: 6 of 17",
+        ),
+        ("The ferry from Orla to Saltby departs at 9:15.", "The ferry from Saltby to Orla departs at 9:30."),
+        ("The Fulmar has a length of 42 m in all.", "The Fulmar has a width of 12 m in all."),
+        ("The chair of the audit panel is Anna Berg.", "The chair of the fees panel is Jonas Lind."),
     ],
 )
 def test_what_is_of_another_thing_or_the_same_value_is_no_conflict(one: str, other: str) -> None:

@@ -122,6 +122,9 @@ _OPPOSITES = [
         "largest highest biggest most / smallest lowest fewest least",
     )
 ]
+_FROM_TO = re.compile(
+    r"\bfrom\s+(?:the\s+)?([\w-]+)[^.;]*?\s(?:to|towards)\s+(?:the\s+)?([\w-]+)", re.IGNORECASE
+)
 _DATED = re.compile(
     r"""\b(?:found|establish|open|clos|sign|expir|due|begin|began|start|end|complet|launch|elect|born|died|since
     |effective|deadline|adopt|publish|introduc|inaugurat|built|construct|join|appoint|incorporat
@@ -135,7 +138,7 @@ _DATED = re.compile(
 
 def find_disagreement(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
     """Return what two assertions about the same disagree on; None where they agree or are of other things."""
-    if one.is_distant or other.is_distant:
+    if one.is_distant or other.is_distant or _have_other_ways(one.text, other.text):
         return None
     found = _compare_words(one, other, subjects)
     if found is None or _is_vague(one, other, found, subjects):
@@ -143,6 +146,12 @@ def find_disagreement(one: Assertion, other: Assertion, subjects: DocumentSubjec
     if subjects.have_other_periods(one, other, _years_beside(one, other, found)):
         return None
     return None if subjects.are_apart(one.document, other.document) else found
+
+
+def _have_other_ways(one: str, other: str) -> bool:
+    """Return whether two texts go from one place to another, and not from the same one."""
+    first, second = _FROM_TO.search(one), _FROM_TO.search(other)
+    return first is not None and second is not None and first[1].lower() == second[2].lower()
 
 
 def agree(one: Assertion, other: Assertion) -> bool:

@@ -120,8 +120,8 @@ _ATTRIBUTION = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that says who says the rest."""
-_DOTS = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}")
-"""The dots of a table of contents."""
+_DOTS = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|\bpage:?\s*\d+\s*(?:of|/)\s*\d+", re.IGNORECASE)
+"""The dots of a table of contents, and the number of a page in a footer."""
 _LABEL_NUMBER = re.compile(
     r"""\b(?:[A-Z][\w-]*|(?:route|line|room|phase|step|stage|type|class|level|grade|building|question|group
     |item|version|edition|revision|volume|issue|lot|gate|bus|unit|model|series|part|annex|no|nr|number|test
