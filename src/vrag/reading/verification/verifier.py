@@ -78,7 +78,9 @@ BEFORE, BEHIND = 60, 30
 """Characters before and behind a number whose words may make it negative."""
 MAX_APART = 6
 """Statements between a day and its year."""
-MIN_TOLD = 100
+FULL = 0.9
+"""Share of the own words of a sentence from which all of them count as being there."""
+MIN_AMOUNT = 100
 """Numbers without a unit below this may be counts of anything."""
 MIN_COPIED = 3
 """Digits of a number in which an error of copying can be told from another number."""
@@ -146,7 +148,7 @@ def is_written_alike(one: str, other: str) -> bool:
     value, second = values[0], others[0]
     if value.is_date or second.is_date:
         return value.is_date and second.is_date
-    is_count = not value.units and value.step == 1 and abs(value.amount or 0) < MIN_TOLD
+    is_count = not value.units and value.step == 1 and abs(value.amount or 0) < MIN_AMOUNT
     same_units = bool(value.units) == bool(second.units)
     return not is_count and same_units and value.step == second.step and not second.spelled
 
@@ -377,12 +379,15 @@ class _SentenceCheck:
 
         It does among the words of a sentence, if it is written alike. A number that was counted or computed
         stands nowhere, and has others around: an answer of few words, a number of one or two digits without
-        a unit, and one with other decimals is doubted only for an error of copying.
+        a unit, and one with other decimals is doubted only for an error of copying. Few words are enough
+        where all of them stand around a number with a unit or a scale.
         """
         written = self.evidence.words(rival)
         context = len(self.own) + len(self.sentence.values) - 1
-        is_told = context >= MIN_OWN and is_written_alike(claim.text, written)
-        return is_told or resemble(claim.text, written)
+        own = float(self.evidence.weigh(self.own).support(1.0)[rival.page][rival.statement])
+        has_unit = any(value.units or value.scale != 1 for value in find_values(written))
+        is_enough = context >= MIN_OWN or (has_unit and len(self.own) > 1 and own >= FULL)
+        return (is_enough and is_written_alike(claim.text, written)) or resemble(claim.text, written)
 
     def _missing(self, claim: Claim, doubt: ClaimDoubt | None = None) -> ClaimCheck:
         """Return the verdict on a claim that does not stand on the evidence."""
