@@ -37,7 +37,6 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
-from vrag.reading.table_answers.ranking import RankedAnswer
 
 import vrag
 from benchmarks.grounding import open_documents
@@ -64,6 +63,7 @@ from vrag.reading.reader import (
 )
 from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import SpanType, type_of_span
+from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.types import AnswerFormat
 
