@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
-from vrag.reading.evidence_region import (
+from vrag.reading.line_scoring import locate
+from vrag.reading.page_text import read_page_text
+from vrag.reading.places.evidence_region import (
     MOST,
     NEW,
     RankedRegion,
@@ -16,8 +18,6 @@ from vrag.reading.evidence_region import (
     ranked_regions,
     region_around,
 )
-from vrag.reading.line_scoring import locate
-from vrag.reading.page_text import read_page_text
 from vrag.reading.questions.query_analysis import parse
 from vrag.reading.views.text_lines import Rect
 from vrag.testing import page, passage

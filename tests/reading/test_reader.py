@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from vrag.geometry import Box, Size
 from vrag.reading.answer import MarkRole, Reading, ReadingOptions, ReadPage
-from vrag.reading.evidence_region import MOST, region_around
 from vrag.reading.page_text import read_page_text
+from vrag.reading.places.evidence_region import MOST, region_around
 from vrag.reading.reader import THRESHOLD, find_answer, read
 from vrag.types import Item, ItemKind, Word
 

@@ -10,7 +10,7 @@ import pytest
 from vrag.geometry import Box, Size
 from vrag.reading.answer import FULL_READING, Reading, ReadPage
 from vrag.reading.answer_features import ANSWER_FEATURES
-from vrag.reading.certainty import THRESHOLDS, AnswerSource
+from vrag.reading.certainty import THRESHOLDS, CandidateKind
 from vrag.reading.labelled_values import MatchedValue
 from vrag.reading.line_scoring import FITTING, RANK
 from vrag.reading.page_candidates import PageCandidate
@@ -194,5 +194,5 @@ def test_nothing_is_computed_that_the_question_does_not_ask_for(
 def test_running_text_is_certain_where_its_probability_is_high(text: str, is_certain: bool) -> None:
     best = read("How many passengers did the ferry carry in 2024?", [ReadPage(passage("a.md", 1, text))])
     assert [reading.is_certain for reading in best[:1]] == [is_certain] * min(len(best), 1)
-    least = THRESHOLDS[AnswerSource.VALUE]
+    least = THRESHOLDS[CandidateKind.VALUE]
     assert all(reading.is_certain <= (reading.probability >= least) for reading in best)

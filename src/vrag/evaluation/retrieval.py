@@ -32,8 +32,8 @@ from vrag.evaluation.record import subject_of
 from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.summary import Estimate, grouped
 from vrag.geometry import Box
-from vrag.reading.evidence_region import MAX_REGIONS, ranked_regions
 from vrag.reading.page_text import read_page_text
+from vrag.reading.places.evidence_region import MAX_REGIONS, ranked_regions
 from vrag.reading.questions.query_analysis import without_form
 from vrag.search.searcher import ForwardedItems
 from vrag.types import ItemKind, Query

@@ -26,11 +26,11 @@ from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.families import ModelFamily, open_family
 from vrag.factory.models import close_chats, settings_of_choice
 from vrag.factory.session import run_store
-from vrag.index.absence import explain_absence
 from vrag.index.maintenance import count_unread
 from vrag.providers import LOCAL_PREFIX, PROVIDERS, Provider
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.exports import MAX_EVIDENCE_BYTES
+from vrag.search.absence import explain_absence
 from vrag.server.collections.registry import CollectionCounts, count_collection
 from vrag.server.runs import schema
 from vrag.server.setup.servers import OWN_SERVER, ModelServer, ModelServers

@@ -351,7 +351,7 @@ class Session:
         self, settings: Settings, scope: frozenset[str] | None, family: ModelFamily | None = None
     ) -> Agent:
         from vrag.factory.agents import open_agent
-        from vrag.index.absence import explain_absence
+        from vrag.search.absence import explain_absence
 
         agent = open_agent(settings, NamedItems(self.searcher, self.document_names()), scope, family=family)
         if not self.collections:

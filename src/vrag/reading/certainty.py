@@ -29,7 +29,7 @@ from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item
 
 
-class AnswerSource(StrEnum):
+class CandidateKind(StrEnum):
     """Where a candidate is from, which says how far its probability can be trusted."""
 
     CELL = "cell"
@@ -44,11 +44,11 @@ class AnswerSource(StrEnum):
     """A label beside a value, several cells, or a cell that the question does not name."""
 
 
-THRESHOLDS: Mapping[AnswerSource, float] = {
-    AnswerSource.CELL: 0.25,
-    AnswerSource.COMPUTED: 0.5,
-    AnswerSource.VALUE: 0.39,
-    AnswerSource.SPAN: 0.8,
+THRESHOLDS: Mapping[CandidateKind, float] = {
+    CandidateKind.CELL: 0.25,
+    CandidateKind.COMPUTED: 0.5,
+    CandidateKind.VALUE: 0.39,
+    CandidateKind.SPAN: 0.8,
 }
 """The probability from which candidates are certain; others never are."""
 WHOLLY_NAMED = 0.12
@@ -127,38 +127,38 @@ class CertaintyCheck:
             and not asks_for_hidden(self.question, reading, self.hidden, caption)
         )
 
-    def _find_threshold(self, source: AnswerSource, absent: frozenset[str]) -> float:
+    def _find_threshold(self, source: CandidateKind, absent: frozenset[str]) -> float:
         """Return the probability from which candidates of a source are certain."""
-        if source is AnswerSource.CELL and self._asked_terms().isdisjoint(absent):
+        if source is CandidateKind.CELL and self._asked_terms().isdisjoint(absent):
             return WHOLLY_NAMED
         return THRESHOLDS.get(source, math.inf)
 
-    def find_source(self, candidate: PageCandidate) -> AnswerSource:
+    def find_source(self, candidate: PageCandidate) -> CandidateKind:
         """Return the source of a candidate; `OTHER` where it does not fit the question."""
         source, table = candidate.source, candidate.table
         if isinstance(source, ScoredSpan):
             return self._find_span_source(candidate.reading.text)
         if not isinstance(source, RankedAnswer) or table is None:
-            return AnswerSource.OTHER
+            return CandidateKind.OTHER
         found = source.candidate
         if found.operation is TableOperation.LOOKUP and self._is_named(found, table):
-            return AnswerSource.CELL
+            return CandidateKind.CELL
         is_single = bool(found.arithmetic) and _SEVERAL.search(self.question) is None
         if is_single and self._names_operands(found, table):
-            return AnswerSource.COMPUTED
-        return AnswerSource.OTHER
+            return CandidateKind.COMPUTED
+        return CandidateKind.OTHER
 
-    def _find_span_source(self, text: str) -> AnswerSource:
+    def _find_span_source(self, text: str) -> CandidateKind:
         """Return the source of words of running text: a value if they are of the kind that is asked for."""
         kind, found = find_focus(self.question).kind, type_of_span(text)
         if kind in _NEVER or _SEVERAL.search(self.question) or _LOOKED_AT.search(self.question):
-            return AnswerSource.SPAN
+            return CandidateKind.SPAN
         wanted = AGREES.get(kind)
         if wanted is None and found in VALUE_TYPES:
             is_fitting = _NUMBER_ASKED.search(self.question) is not None
         else:
             is_fitting = found in (_NAMES if wanted is None else wanted)
-        return AnswerSource.VALUE if is_fitting else AnswerSource.SPAN
+        return CandidateKind.VALUE if is_fitting else CandidateKind.SPAN
 
     def _is_named(self, found: TableCandidate, table: DocumentTable) -> bool:
         """Return whether a question names the one cell of a candidate.

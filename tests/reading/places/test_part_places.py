@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placed_pages import marked_words, read_pages, set_page, set_passage
 
-from vrag.reading.evidence_region import MOST
+from vrag.reading.places.evidence_region import MOST
 from vrag.reading.places.part_places import SUPPORTED, locate_parts
 
 REPORT = set_page(

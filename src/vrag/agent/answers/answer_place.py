@@ -20,9 +20,9 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, View
 from vrag.reading import completed
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
-from vrag.reading.evidence_region import end_between_words
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.cell_ranges import name_cells
+from vrag.reading.places.evidence_region import end_between_words
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question, find_question_words
 from vrag.reading.questions.overview import asks_for_overview, fits_no_answer
 from vrag.reading.reader import THRESHOLD, find_answer

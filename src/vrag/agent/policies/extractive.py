@@ -25,9 +25,9 @@ from vrag.geometry import Box, Space
 from vrag.model_profiles import Profile
 from vrag.reading import completed, search_query
 from vrag.reading.answer import FULL_READING, Reading, ReadingOptions
-from vrag.reading.evidence_region import RankedRegion, ranked_regions, region_around
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
+from vrag.reading.places.evidence_region import RankedRegion, ranked_regions, region_around
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.questions.overview import asks_for_overview, fits_no_answer, names_nothing
 from vrag.reading.reader import THRESHOLD, read

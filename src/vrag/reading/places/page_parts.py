@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
-from vrag.reading.evidence_region import MOST, ranked_regions, region_around
 from vrag.reading.line_scoring import locate
 from vrag.reading.page_text import PageText, read_page_text
+from vrag.reading.places.evidence_region import MOST, ranked_regions, region_around
 from vrag.reading.places.visual_parts import choose_visual_part, complete_part, find_visual_parts
 from vrag.reading.questions.overview import asks_for_overview
 from vrag.reading.questions.query_analysis import parse

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, ReadPage
-from vrag.reading.evidence_region import MOST, region_around
 from vrag.reading.line_scoring import nearness
 from vrag.reading.page_text import PageText, read_page_text
+from vrag.reading.places.evidence_region import MOST, region_around
 from vrag.reading.places.phrases import SHORT_NUMBER, Occurrence, find_phrase, is_misread, read_phrase
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.views.text_lines import Rect, around

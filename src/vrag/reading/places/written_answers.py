@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading
-from vrag.reading.evidence_region import MOST
 from vrag.reading.page_text import PageText
+from vrag.reading.places.evidence_region import MOST
 from vrag.reading.places.part_places import find_best_occurrence, score_occurrences
 from vrag.reading.places.phrases import Occurrence, find_phrase
 from vrag.reading.views.text_lines import Rect, around

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import vrag
-from vrag.index.absence import NOTHING_INDEXED, explain_absence
+from vrag.search.absence import NOTHING_INDEXED, explain_absence
 
 
 def explain(folder: Path, collection: Path, monkeypatch: pytest.MonkeyPatch) -> str:
