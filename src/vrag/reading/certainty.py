@@ -25,6 +25,7 @@ from vrag.reading.spans.span_types import AGREES, VALUE_TYPES, SpanType, type_of
 from vrag.reading.table_answers.candidates import RankedAnswer, TableCandidate
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item
 
@@ -63,6 +64,8 @@ _FRAME = frozenset(
 )
 """Verbs of questions that say nothing of what is asked for."""
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
+MIN_NAME_CHARS = 3
+"""Letters of a word that names a document."""
 MIN_PAGES, COMMON = 4, 0.6
 """Pages that are read, and the share of them, from which a word on them is one of the document's subject."""
 _NAMES = frozenset({SpanType.NAME, SpanType.PERSON, SpanType.PLACE, SpanType.ORGANISATION, SpanType.ACRONYM})
@@ -101,7 +104,9 @@ class CertaintyCheck:
     hidden: frozenset[str]
     """Terms that the pages have in hidden text alone."""
     subject: frozenset[str]
-    """Terms that name the document or stand on most pages: they tell no row from another."""
+    """Terms that stand on most pages: they need not stand in the heads of a cell."""
+    names: frozenset[str]
+    """Terms of the question that name the document: they tell no row from another."""
     is_pointing: bool
     """True if the question names a page, a figure or a table."""
 
@@ -109,7 +114,8 @@ class CertaintyCheck:
     def of(cls, question: str, items: Sequence[Item]) -> CertaintyCheck:
         """Prepare the check for a question that is read from some items."""
         pointers = parse(question).pointers
-        return cls(question, find_hidden_terms(items), find_subject_terms(items), bool(pointers))
+        names = find_name_terms(question, items)
+        return cls(question, find_hidden_terms(items), find_subject_terms(items), names, bool(pointers))
 
     def is_certain(self, candidate: PageCandidate, probability: float) -> bool:
         """Return whether a candidate is of a kind of answers that are right three times in four.
@@ -201,18 +207,27 @@ class CertaintyCheck:
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
         named, missing = asked & around, asked - around
-        telling, untold = len(named - self.subject), len(missing - self.subject)
+        telling, untold = len(named - self.names), len(missing - self.subject - self.names)
         is_number_missing = any(term[0].isdigit() for term in missing)
         return telling >= MIN_NAMED * (telling + untold) and not is_number_missing
 
 
 def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:
-    """Return the terms that name the documents of some items, or stand on most of these items."""
-    named = content_terms(f"{item.document_name}".replace("_", " ") for item in items)
+    """Return the terms that stand on most of some items."""
     if len(items) < MIN_PAGES:
-        return named
+        return frozenset()
     counts = Counter(term for item in items for term in content_terms([item.text]))
-    return named | {term for term, count in counts.items() if count >= COMMON * len(items)}
+    return frozenset(term for term, count in counts.items() if count >= COMMON * len(items))
+
+
+def find_name_terms(question: str, items: Iterable[Item]) -> frozenset[str]:
+    """Return the words of a question that are in the file name of an item: Best Buy in `BESTBUY_10K.pdf`."""
+    names = {re.sub(r"\W|_", "", fold(item.document_name)) for item in items}
+    return frozenset(
+        term
+        for term in content_terms([question])
+        if term.isalpha() and len(term) >= MIN_NAME_CHARS and any(term in name for name in names)
+    )
 
 
 def find_hidden_terms(items: Iterable[Item]) -> frozenset[str]:
