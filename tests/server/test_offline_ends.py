@@ -119,7 +119,7 @@ def test_places_without_an_answer_are_called_so_in_every_interface() -> None:
         (ClaimVerdict.UNVERIFIED, BY_READER),
         (
             ClaimVerdict.SEEN,
-            f"These words stand on page 1 (read twice: as text and as picture). {LOOK_WHETHER}",
+            f"These words stand on page 1 (read twice: as text and as a picture). {LOOK_WHETHER}",
         ),
     ],
 )

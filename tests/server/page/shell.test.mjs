@@ -147,7 +147,7 @@ test("runs of programs stand apart from those of people, and filters leave out t
 test("an entry tells what sets runs apart, and the user only of others", () => {
   const run = asked("a", "a", new Date(2026, 2, 10, 9, 5).getTime() / 1000, { agent: "vimrag", model: "chat:qwen", owner: "alice", via: "mcp", shared: true, collection: "mine" });
   assert.deepEqual(runFacts(run, OFFER, "alice"), ["09:05", "shared", "VimRAG", "qwen", "mine", "MCP client"]);
-  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "offline"]);
+  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "without a model"]);
 });
 
 test("a search wants every word, in questions or answers, of any case", () => {
