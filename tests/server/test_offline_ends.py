@@ -87,7 +87,9 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
 
 
 def test_the_page_knows_the_offline_policy_by_its_name() -> None:
-    [name] = re.findall(r'export const OFFLINE = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8"))
+    [name] = re.findall(
+        r'export const WITHOUT_MODEL = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8")
+    )
     for policy in (ExtractivePolicy, ExtractiveGraphPolicy):
         assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == OFFLINE
 
