@@ -286,7 +286,7 @@ def test_options_of_this_browser_are_those_of_the_next_question(desk: Desk, visi
     page.locator("#choice-max_steps").blur()
     new_question(page)
     expect(page.locator("#options-button")).to_contain_text(
-        "VimRAG · Offline · 7 steps · Claims in doubt: Do not check"
+        "VimRAG · Without a model · 7 steps · Claims in doubt: Do not check"
     )
     page.locator("#options-button").click()
     expect(page.locator("#choice-agent")).to_have_value("vimrag")
