@@ -43,7 +43,7 @@ OFFER = Capabilities(
         AgentChoice(name="vrag", title="VRAG", steps=10, hits=10),
         AgentChoice(name="vimrag", title="VimRAG", steps=20, hits=3),
     ),
-    models=(ModelChoice(name="", title="Offline"), ModelChoice(name="scripted", title="scripted")),
+    models=(ModelChoice(name="", title="Without a model"), ModelChoice(name="scripted", title="scripted")),
     collections=(),
     defaults=Defaults(agent="vrag", model="scripted"),
     limits=CapabilityLimits(upload_bytes=1000, upload_types=(".pdf",)),

@@ -91,7 +91,8 @@ class Answers(Agents):
         if choice.model != "scripted" or choice.chosen is not None:
             return super().agent(choice)
         agent = super().agent(replace(choice, model=""))
-        return Agent(self.policy, agent.environment, agent.method)
+        options = agent.environment.options.model_copy(update={"show": 1})  # as for a model
+        return Agent(self.policy, replace(agent.environment, options=options), agent.method)
 
 
 @dataclass(frozen=True)

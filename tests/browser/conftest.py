@@ -1,4 +1,4 @@
-"""A real browser before a real server: the sample documents, an offline policy, and one that waits.
+"""A real browser before a real server: the sample documents, no model, and a policy that waits.
 
 All tests here are of the second tier.
 """

@@ -145,7 +145,7 @@ def test_a_question_is_asked_and_its_evidence_seen_by_keys_alone(desk: Desk, vis
     page.keyboard.press("Enter")
     expect(page.locator("#choice-agent")).to_be_visible()
     _tab_to(page, "#choice-model")
-    page.keyboard.press("Home")  # the offline one
+    page.keyboard.press("Home")  # without a model
     page.keyboard.press("Escape")
     expect(page.locator("#options")).to_be_hidden()
     expect(page.locator("#options-button")).to_be_focused()

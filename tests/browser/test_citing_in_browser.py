@@ -13,6 +13,7 @@ from test_accessibility_in_browser import check_axe
 
 from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import AnswerDoubted, StopReason
+from vrag.agent.runs.run_result import ResultKind
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
 
 if TYPE_CHECKING:
@@ -165,9 +166,11 @@ def check_verdicts(page: Page) -> None:
     expect(page.locator(".claims")).to_contain_text(
         "None of 3 statements verified on the page, 1 stated in the text, 1 doubted, 1 not found."
     )
+    expect(page.locator(".claims li").first).to_be_visible()  # what is doubted needs no click
     expect(page.locator(".claims li")).to_have_text(
         [
             re.compile(r"The evidence says “4\.30” \[1\], not “4\.20”\."),
+            re.compile(r"Stated in the text: “84,210”\."),
             re.compile(r"Not found in the evidence: “2024”\."),
         ]
     )
@@ -196,6 +199,63 @@ def test_claims_in_doubt_are_marked_and_told(desk: Desk, visit: Opener, size: di
     )
     check_no_sideways(page)
     check_axe(page, "in doubt")
+
+
+def test_the_list_of_statements_opens_on_request(desk: Desk, visit: Opener) -> None:
+    run = asked(desk, REPLIES["a model that cites"])
+    stated = tuple(claim for claim in claims() if claim.verdict is not ClaimVerdict.DOUBTED)
+    run = with_end(desk.answers.store, run, claims=stated)
+    page = visit(f"{desk.address}/#/runs/{run.id}").page
+    line = page.locator(".claims-summary")
+    expect(line).to_have_text("None of 2 statements verified on the page, 1 stated in the text, 1 not found.")
+    expect(page.locator(".claims li").first).to_be_hidden()
+    line.click()
+    expect(page.locator(".claims li")).to_have_count(2)
+    expect(page.locator(".claims li").first).to_be_visible()
+
+
+BICYCLES = "Which line should a family with bicycles take in winter?"
+
+
+@pytest.mark.parametrize("size", [None, NARROW], ids=["wide", "narrow"])
+def test_places_are_listed_with_the_words_of_the_question_and_open_their_rectangles(
+    desk: Desk, visit: Opener, size: dict[str, int] | None
+) -> None:
+    run = desk.answers.store.read(desk.run(BICYCLES, model=""))
+    assert run.result.kind is ResultKind.PLACES
+    page = visit(f"{desk.address}/#/runs/{run.id}", **({"viewport": size} if size else {})).page
+    items = page.locator(".answer .places > li")
+    expect(items).to_have_count(len(run.result.evidence))
+    expect(
+        page.locator(".answer .place-words mark", has_text=re.compile("bicycles", re.IGNORECASE))
+    ).not_to_have_count(0)
+    pictures = page.locator("#evidence-panel .evidence-card")
+    if size:
+        expect(page.locator("#evidence-panel")).to_be_hidden()  # the list has pictures itself
+        expect(items.first.locator(".place-picture")).to_be_visible()
+    else:
+        expect(pictures.first).to_be_visible()
+        expect(pictures.locator(".evidence-quote")).to_have_count(0)  # its words stand in the list
+        items.first.hover()
+        expect(page.locator("#evidence-panel [data-evidence='1']")).to_have_class(re.compile("pointed"))
+    check_no_sideways(page)
+    check_axe(page, "places")
+    page.locator(".more-places > summary").click()
+    for number in (1, len(run.result.evidence)):
+        evidence = run.result.evidence[number - 1]
+        items.nth(number - 1).locator("button").click()
+        check_place_open(page, evidence)
+        page.keyboard.press("Escape")
+        expect(page.locator("#viewer")).to_be_hidden()
+
+
+def test_the_reason_that_nothing_was_found_is_there_when_the_page_is_opened_again(
+    desk: Desk, visit: Opener
+) -> None:
+    run = desk.answers.store.read(desk.run("Who composed the anthem of Zanzibar?", model=""))
+    run = with_end(desk.answers.store, run, absence="2 of 5 documents are still being read.")
+    page = visit(f"{desk.address}/#/runs/{run.id}").page
+    expect(page.locator(".answer-said")).to_have_text("2 of 5 documents are still being read.")
 
 
 def test_a_withdrawn_answer_is_shown_as_such(desk: Desk, visit: Opener) -> None:

@@ -86,10 +86,10 @@ def test_a_found_model_is_tested_saved_and_answers(place: Path, visit: Opener) -
     ):
         page = visit(desk.address).page
         expect(page.locator("#no-model")).to_have_text(
-            "Answers are found by the offline reader. Choose a model for full answers."
+            "Questions are answered without a model. Choose a model for full answers."
         )
         page.locator("#no-model a").click()
-        expect(page.locator("#setup-current")).to_have_text("the offline reader")
+        expect(page.locator("#setup-current")).to_have_text("without a model")
         card = page.locator(".server-card")
         expect(card).to_have_count(1)
         expect(card).to_have_attribute("aria-label", "vLLM on this computer")
@@ -121,7 +121,7 @@ def test_a_model_is_told_as_saved_when_the_next_question_goes_to_it(place: Path,
         page.route("**/options", hold)
         with page.expect_request("**/options"):
             page.locator("#setup-save").click()
-        expect(page.locator("#setup-current")).to_have_text("the offline reader")
+        expect(page.locator("#setup-current")).to_have_text("without a model")
         for route in held:
             route.continue_()
         expect(page.locator("#setup-current")).to_have_text(MODEL)
@@ -205,7 +205,7 @@ def test_one_browser_has_its_own_model_and_everyone_another(place: Path, visit: 
         first.locator("#setup-save").click()
         expect(first.locator("#setup-chosen [data-scope='session']")).to_contain_text(MODEL)
         second.reload()
-        expect(second.locator("#setup-current")).to_have_text("the offline reader")
+        expect(second.locator("#setup-current")).to_have_text("without a model")
         fill(second, ours.url)
         second.get_by_role("radio", name="Everyone who uses this server").check()
         second.locator("#setup-save").click()
@@ -222,7 +222,7 @@ def test_one_browser_has_its_own_model_and_everyone_another(place: Path, visit: 
         expect(first.locator("#answer-text")).to_contain_text("everyone's")
         first.locator("#to-setup").click()
         first.locator("#setup-remove-all").click()
-        expect(first.locator("#setup-current")).to_have_text("the offline reader")
+        expect(first.locator("#setup-current")).to_have_text("without a model")
 
 
 def test_a_test_that_hangs_is_stopped_by_its_button(place: Path, visit: Opener) -> None:
@@ -261,7 +261,7 @@ def test_what_is_missing_is_said_at_its_field(place: Path, visit: Opener) -> Non
         fill(page, "ftp://nowhere", MODEL)
         page.locator("#setup-save").click()
         expect(page.locator("#setup-problem")).to_contain_text("This is not the address of a server.")
-        expect(page.locator("#setup-current")).to_have_text("the offline reader")
+        expect(page.locator("#setup-current")).to_have_text("without a model")
 
 
 def test_a_text_only_model_is_named_before_it_is_tested(place: Path, visit: Opener) -> None:
@@ -286,7 +286,7 @@ def test_options_of_this_browser_are_those_of_the_next_question(desk: Desk, visi
     page.locator("#choice-max_steps").blur()
     new_question(page)
     expect(page.locator("#options-button")).to_contain_text(
-        "VimRAG · Offline · 7 steps · Claims in doubt: Do not check"
+        "VimRAG · Without a model · 7 steps · Claims in doubt: Do not check"
     )
     page.locator("#options-button").click()
     expect(page.locator("#choice-agent")).to_have_value("vimrag")

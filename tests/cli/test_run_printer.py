@@ -416,7 +416,7 @@ def test_a_quote_is_cut_around_the_words_that_a_claim_rests_on(
     )
     out = said(capsys, tmp_path, started(), end)
     assert "Answer: 48,200 [1]" in out
-    assert "None of 1 statement verified on the page, 1 stated in the text." in out
+    assert "1 statement, stated in the text." in out
     assert "[1] a.pdf, part of page 1" in out
     assert "The ferry carried 48,200 people." in out
     assert len(out) < 600

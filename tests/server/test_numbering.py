@@ -276,7 +276,7 @@ class TestVerdicts:
         end = run.events[-1].model_copy(update={"claims": run.result.claims[1:2]})
         run = StoredRun(run.id, run.directory, (*run.events[:-1], end))
         print_end(run, RunState.FINISHED)
-        line = "None of 1 statement verified on the page, 1 stated in the text."
+        line = "1 statement, stated in the text."
         content = build_reply("1", run.result, "/#/runs/1").content
         assert line in capsys.readouterr().out
         assert f"*{line}*" in content

@@ -87,7 +87,9 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
 
 
 def test_the_page_knows_the_offline_policy_by_its_name() -> None:
-    [name] = re.findall(r'export const OFFLINE = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8"))
+    [name] = re.findall(
+        r'export const WITHOUT_MODEL = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8")
+    )
     for policy in (ExtractivePolicy, ExtractiveGraphPolicy):
         assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == OFFLINE
 
@@ -119,7 +121,7 @@ def test_places_without_an_answer_are_called_so_in_every_interface() -> None:
         (ClaimVerdict.UNVERIFIED, BY_READER),
         (
             ClaimVerdict.SEEN,
-            f"These words stand on page 1 (read twice: as text and as picture). {LOOK_WHETHER}",
+            f"These words stand on page 1 (read twice: as text and as a picture). {LOOK_WHETHER}",
         ),
     ],
 )

@@ -52,6 +52,9 @@ def summarize_claims(claims: Sequence[CheckedClaim]) -> str:
     """Return how many statements are verified, and what is known of the others; empty without any."""
     counts = Counter(claim.verdict for claim in list_statements(claims))
     total, verified = counts.total(), sum(counts[verdict] for verdict in VERIFIED)
+    if total == 1:
+        (verdict,) = counts
+        return f"1 statement, {'verified on the page' if verdict in VERIFIED else VERDICT_NAMES[verdict]}."
     others = [
         f"{counts[verdict]} {name}"
         for verdict, name in VERDICT_NAMES.items()
@@ -80,7 +83,7 @@ def _describe_reading_twice(run: RunResult) -> str:
     numbers = sorted({number for claim in run.claims for number in claim.numbers})
     pages = list(dict.fromkeys(run.evidence[number - 1].page_name for number in numbers))
     places = " and ".join(pages) or "the page"
-    return f"These words stand on {places} (read twice: as text and as picture). {LOOK_WHETHER}"
+    return f"These words stand on {places} (read twice: as text and as a picture). {LOOK_WHETHER}"
 
 
 def list_claims(run: RunResult) -> tuple[CheckedClaim, ...]:

@@ -73,7 +73,7 @@ def answering(*answers: str) -> Watching:
 def test_a_right_answer_about_a_clean_page_is_seen(tmp_path: Path) -> None:
     run = run_of(collection_of(tmp_path, lies=False), answering(DRAWN))
     assert {claim.verdict for claim in run.claims} == {ClaimVerdict.SEEN}
-    assert trust_line(run) == "1 of 1 statement verified on the page."
+    assert trust_line(run) == "1 statement, verified on the page."
 
 
 def test_what_a_text_layer_says_and_the_page_does_not_show_is_doubted(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_a_text_layer_says_and_the_page_does_not_show_is_doubted(tmp_path: 
     doubted = [claim for claim in run.claims if claim.verdict is ClaimVerdict.DOUBTED]
     assert {claim.doubt for claim in doubted} == {ClaimDoubt.READING}
     assert all("48,217" in claim.found for claim in doubted)
-    assert trust_line(run) == "None of 1 statement verified on the page, 1 doubted."
+    assert trust_line(run) == "1 statement, doubted."
 
 
 def test_the_model_is_told_once_what_the_picture_shows(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_without_a_model_an_answer_that_is_misread_becomes_places(tmp_path: Path
     else:
         assert run.answer is not None
         assert "48,217" in run.answer
-        assert trust_line(run).startswith("These words stand on page 1 (read twice: as text and as picture).")
+        assert trust_line(run).startswith("These words stand on page 1 (read twice: as text and as a picture).")
 
 
 def test_a_strip_is_read_upright_and_nothing_is_read_where_there_is_no_picture(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import { install } from "./dom.mjs";
 const Element = install();
 const { markedText, marksIn } = await import("./js/run/cited-text.js");
 const { prose } = await import("./js/run/prose.js");
-const { claimSummary, claimText, notableClaims, readerRemark } = await import("./js/run/verdicts.js");
+const { claimSummary, claimText, listedClaims, notableClaims, readerRemark } = await import("./js/run/verdicts.js");
 
 const cite = (end, ...numbers) => ({ start: 0, end, numbers, source: "matched" });
 const claim = (start, end, verdict, more = {}) => ({ kind: "number", start, end, verdict, numbers: [], found: "", doubt: null, needs_picture: false, judge: "", ...more });
@@ -50,6 +50,16 @@ test("one line says how much is verified", () => {
   assert.equal(claimSummary(claims), "1 of 2 statements verified on the page, 1 stated in the text.");
 });
 
+test("a lone statement is not counted", () => {
+  const lone = (/** @type {string} */ verdict) => claimSummary([claim(0, 5, verdict)]);
+  assert.deepEqual(["seen", "computed", "stated", "doubted", "unverified"].map(lone), ["1 statement, verified on the page.", "1 statement, verified on the page.", "1 statement, stated in the text.", "1 statement, doubted.", "1 statement, not found."]);
+});
+
+test("the list has every statement, and what is in doubt in place of its sentence", () => {
+  const [seen, inSeen, whole, doubted] = [claim(0, 10, "seen", { kind: "sentence" }), claim(3, 7, "seen"), claim(11, 30, "doubted", { kind: "sentence" }), claim(14, 18, "doubted")];
+  assert.deepEqual(listedClaims([seen, inSeen, whole, doubted]), [seen, doubted]);
+});
+
 test("a doubt names what says something else", () => {
   const doubted = (/** @type {string} */ doubt) => claimText("It was 84,210.", claim(7, 13, "doubted", { found: "84,120", numbers: [2], doubt }));
   assert.equal(doubted("second_reading"), "The picture, read again, says “84,120” [2], not “84,210”.");
@@ -58,6 +68,6 @@ test("a doubt names what says something else", () => {
 
 test("without a model the words are said to stand on the page only where both readings have them", () => {
   const remark = (/** @type {string} */ verdict) => readerRemark([claim(0, 5, verdict, { numbers: [1] })], () => "page 4");
-  assert.equal(remark("seen"), "These words stand on page 4 (read twice: as text and as picture). Look whether it answers the question.");
-  assert.equal(remark("stated"), "Found on the page, without a model. Look whether it answers the question.");
+  assert.equal(remark("seen"), "These words stand on page 4 (read twice: as text and as a picture). Check whether it answers the question.");
+  assert.equal(remark("stated"), "Found on the page, without a model. Check whether it answers the question.");
 });

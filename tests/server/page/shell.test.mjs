@@ -16,7 +16,7 @@ import { kinds, statusText } from "./js/uploads.js";
 
 const OFFER = {
   agents: [{ name: "vrag", title: "VRAG: one conversation" }, { name: "vimrag", title: "VimRAG" }],
-  models: [{ name: "", title: "Offline: quotes" }],
+  models: [{ name: "", title: "Without a model: quotes" }],
   collections: [{ name: "samples" }, { name: "mine" }],
   defaults: { agent: "vrag", model: "", collection: null, max_steps: null, top_k: null, thinking: "auto", crop_nodes: true, verify: "tell" },
   limits: { steps: 200, top_k: 100 },
@@ -93,7 +93,7 @@ test("files are called by their folder where their name is not enough, and have 
 
 test("folded options tell what differs", () => {
   const choices = { ...OFFER.defaults, max_steps: 1, thinking: "off", verify: "off" };
-  assert.deepEqual(describeOptions(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off", "Claims in doubt: Do not check"]);
+  assert.deepEqual(describeOptions(OFFER, choices), ["VRAG", "Without a model", "All collections", "1 step", "Thinking off", "Claims in doubt: Do not check"]);
 });
 
 test("a request leaves out what is left to the server", () => {
@@ -147,7 +147,7 @@ test("runs of programs stand apart from those of people, and filters leave out t
 test("an entry tells what sets runs apart, and the user only of others", () => {
   const run = asked("a", "a", new Date(2026, 2, 10, 9, 5).getTime() / 1000, { agent: "vimrag", model: "chat:qwen", owner: "alice", via: "mcp", shared: true, collection: "mine" });
   assert.deepEqual(runFacts(run, OFFER, "alice"), ["09:05", "shared", "VimRAG", "qwen", "mine", "MCP client"]);
-  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "offline"]);
+  assert.deepEqual(runFacts({ ...run, model: "extractive", shared: false, via: "page", agent: "gone" }, { ...OFFER, collections: [] }, "carol"), ["09:05", "alice", "gone", "without a model"]);
 });
 
 test("a search wants every word, in questions or answers, of any case", () => {

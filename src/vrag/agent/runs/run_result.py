@@ -48,7 +48,7 @@ OUTLINED = frozenset({"run_started", "usage", "conflict_found", "answer", "run_f
 """Event types from which all fields except `steps`, `graph` and `draft` are computed. Of other events, only
 the time of the last matters."""
 
-LOOK_WHETHER = "Look whether it answers the question."
+LOOK_WHETHER = "Check whether it answers the question."
 BY_READER = f"Found on the page, without a model. {LOOK_WHETHER}"
 """The remark on an answer without a model: nothing but its own text has been compared with it."""
 MAY_ANSWER = "These passages may answer it"

@@ -48,7 +48,9 @@ _NO_ANSWER = {
 }
 _UNCERTAIN = f"Without a model, no answer is certain enough. {A_MODEL}"
 _NOTHING = "I found nothing: "
-_TRUST = re.compile(rf"\n\n\*[^\n]*(?: verified on the page[^\n]*|{re.escape(LOOK_WHETHER)})\*$")
+_TRUST = re.compile(
+    rf"\n\n\*(?:1 statement, [^\n]*|[^\n]* verified on the page[^\n]*|[^\n]*{re.escape(LOOK_WHETHER)})\*$"
+)
 """The line of trust behind an answer."""
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""

@@ -270,6 +270,9 @@ class RunDetail(RunSummary):
     choices: tuple[DocumentChoice, ...] = Field(
         default=(), description="Documents that the question may be about, where it does not say which."
     )
+    absence: str = Field(
+        default="", description="Why nothing was found without a model; empty where something was."
+    )
     failure: str | None = None
 
     @classmethod
@@ -291,6 +294,7 @@ class RunDetail(RunSummary):
             attached=outline.started.attached,
             notices=outline.started.notices,
             choices=outline.choices,
+            absence=outline.absence,
             failure=outline.failure,
         )
 
@@ -377,7 +381,7 @@ class AgentChoice(FrozenModel):
 class ModelChoice(FrozenModel):
     """An available model."""
 
-    name: str = Field(description="Empty for the offline policy.")
+    name: str = Field(description="Empty for answers without a model.")
     title: str
 
 
@@ -461,7 +465,7 @@ class AgentSelection:
 
     agent: str | None = None
     model: str | None = None
-    """Empty for the offline policy."""
+    """Empty for answers without a model."""
     collection: str | None = None
     documents: frozenset[str] | None = None
     max_steps: int | None = None

@@ -3,7 +3,7 @@
 import { h, icon, iconButton, keepFocus, showList } from "./dom.js";
 import { clock, count } from "./format.js";
 import { runHash } from "./router.js";
-import { PLACES, OFFLINE, NOTHING } from "./run/wording.js";
+import { PLACES, WITHOUT_MODEL, NOTHING } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
@@ -122,7 +122,7 @@ const ENDS = {
 export function outcome(run) {
   if (run.state === "running") return ["running", "Running"];
   if (run.state === "interrupted") return ["failed", "Interrupted"];
-  if (run.stop_reason === "abstained" && run.model === OFFLINE) return ["abstained", run.kind === "places" ? PLACES.name : NOTHING.name];
+  if (run.stop_reason === "abstained" && run.model === WITHOUT_MODEL) return ["abstained", run.kind === "places" ? PLACES.name : NOTHING.name];
   return ENDS[run.stop_reason ?? ""] ?? ["", "Answered"];
 }
 
@@ -140,7 +140,7 @@ export function runFacts(run, { agents, collections }, user) {
     run.owner && run.owner !== user && run.owner,
     run.shared && "shared",
     agent,
-    run.model === OFFLINE ? "without a model" : run.model.replace(/^(chat|local):/, ""),
+    run.model === WITHOUT_MODEL ? "without a model" : run.model.replace(/^(chat|local):/, ""),
     collections.length > 1 && run.collection,
     { openai: "OpenAI client", mcp: "MCP client" }[run.via],
   ];

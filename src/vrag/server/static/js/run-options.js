@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { count } from "./format.js";
-import { OFFLINE } from "./run/wording.js";
+import { WITHOUT_MODEL } from "./run/wording.js";
 
 const KEPT = "vrag.options";
 
@@ -77,7 +77,7 @@ export function followUpOptions(offer, { agent, model, collection }, kept) {
  * @param {string} policy
  */
 function offeredAs(models, policy) {
-  const bare = policy === OFFLINE ? "" : policy.replace(/^(chat|local):/, "");
+  const bare = policy === WITHOUT_MODEL ? "" : policy.replace(/^(chat|local):/, "");
   return (models.find(({ name }) => name === bare) ?? models.find(({ name }) => bare && name.split("@")[0] === bare))?.name;
 }
 

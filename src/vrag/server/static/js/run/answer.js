@@ -7,10 +7,11 @@ import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
 import { conflictList } from "./conflicts.js";
+import { placeList } from "./places.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
-import { claimParts, claimSummary, claimText, notableClaims, readerRemark } from "./verdicts.js";
-import { PLACES, CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, OFFLINE, NOTHING, WITHDRAWN } from "./wording.js";
+import { claimParts, claimSummary, claimText, listedClaims, notableClaims, readerRemark } from "./verdicts.js";
+import { CUT_OFF, ENDINGS, formatLost, FOUND_ON_PAGE, NOTHING, PLACES, WITHDRAWN, WITHOUT_MODEL } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./entries.js").RunContext} RunContext */
@@ -69,24 +70,26 @@ export class AnswerView {
     if (shown === null) return;
     const ending = end === null ? null : endingOf(state);
     this.element.dataset.reason = end === null ? "" : (stopReason(state) ?? "interrupted");
-    this.element.className = `answer card ${ending === null ? "draft" : isDoubted(state) ? "fair" : ending.mood}`;
+    this.element.className = `answer card ${ending === null ? "draft" : ending.mood === "ok" && isUnsure(state) || isContested(state) ? "fair" : ending.mood}`;
     this.element.setAttribute("aria-busy", String(end === null));
     this.#head(state, ending);
     this.#words(state, end === null);
-    replace(this.more, ending && [this.#reading(state), this.#claims(state), conflictList(state.conflicts, this.#context), this.#reason(state, ending), this.#choices(state), this.#remarks(state), this.#actions(state, ending)]);
+    replace(this.more, ending && [this.#reading(state), this.#trust(state), conflictList(state.conflicts, this.#context), this.#choices(state), ending === PLACES && this.#placeList(state), this.#reason(state, ending), this.#remarks(state), this.#actions(state, ending)]);
     nameChips(this.element, this.#context.run, this.#places);
   }
 
-  /** Points out the chips of a number; null ends it. @param {number | null} number */
+  /** Points out the chips and the place of a number; null ends it. @param {number | null} number */
   point(number) {
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (this.more.querySelectorAll("[data-place]"))) one.classList.toggle("pointed", one.dataset.place === String(number));
     for (const one of chipsIn(this.text)) one.classList.toggle("pointed", one.dataset.marker === String(number));
   }
 
   /** @param {State} state @param {import("./wording.js").Ending | null} ending */
   #head(state, ending) {
     const answered = ending === null || Boolean(state.answer?.text);
-    replace(this.title, answered ? "Answer" : ending.name, answered && ending && (ending.mood !== "ok" || isDoubted(state)) && h("span", { class: "chip", text: ending.mood === "ok" ? "Doubted in part" : ending.name }));
-    this.title.classList.toggle("hidden-text", answered && (ending === null || (ending.mood === "ok" && !isDoubted(state))));
+    const note = answered && ending ? noteOf(state, ending) : "";
+    replace(this.title, answered ? "Answer" : ending.name, note && h("span", { class: "chip", text: note }));
+    this.title.classList.toggle("hidden-text", answered && !note);
     this.said.hidden = answered;
     this.said.textContent = answered ? "" : state.answer?.absence || ending.said;
   }
@@ -94,13 +97,13 @@ export class AnswerView {
   /** The answer, or the one that was withdrawn, with its chips and the claims that the evidence does not say. @param {State} state @param {boolean} open */
   #words(state, open) {
     const text = checkedText(state);
-    const claims = isOffline(state) ? [] : notableClaims(state.answer?.claims ?? []);
+    const claims = isWithoutModel(state) ? [] : notableClaims(state.answer?.claims ?? []);
     const marks = marksIn(text, citationsOf(state), claims);
     this.text.hidden = text === "";
     this.text.classList.toggle("withdrawn", Boolean(state.answer?.withdrawn));
     this.text.classList.toggle("writing", open);
     const claim = (/** @type {number} */ index, /** @type {string | Node} */ words) => h("mark", { class: "claim", dataset: { verdict: claims[index].verdict }, title: claimText(text, claims[index]), "aria-describedby": this.#claimId(index) }, words);
-    this.prose.show(text, { ...marks, chip, claim }, open, isOffline(state));
+    this.prose.show(text, { ...marks, chip, claim }, open, isWithoutModel(state));
   }
 
   /** @param {number} number */
@@ -124,11 +127,29 @@ export class AnswerView {
     ];
   }
 
-  /** Where the answer is from, and what was left out of its evidence. @param {State} state */
+  /** The places of a run without an answer. @param {State} state */
+  #placeList(state) {
+    const list = placeList(state, (number) => openCitation(this.#context, state, number));
+    const point = (/** @type {Event} */ event) => {
+      const item = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("[data-place]"));
+      this.#context.point(item ? Number(item.dataset.place) : null);
+    };
+    for (const type of ["pointerover", "focusin"]) list.addEventListener(type, point);
+    for (const type of ["pointerleave", "focusout"]) list.addEventListener(type, () => this.#context.point(null));
+    return list;
+  }
+
+  /** How much of the answer is verified; of an answer without a model, how its words were found. @param {State} state */
+  #trust(state) {
+    const { text = null, claims = [] } = state.answer ?? {};
+    if (!isWithoutModel(state)) return this.#claims(state);
+    return text && h("p", { class: "answer-note" }, icon("report"), readerRemark(claims, (number) => this.#pageName(number)));
+  }
+
+  /** What was left out of the evidence of the answer. @param {State} state */
   #remarks(state) {
     const { text = null, unsupported = [], cited: known } = state.answer ?? {};
     return [
-      text && isOffline(state) && h("p", { class: "answer-note" }, icon("report"), readerRemark(state.answer?.claims ?? [], (number) => this.#pageName(number))),
       text && known !== null && this.#places.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Not used" }), h("ul", unsupported.map((/** @type {string} */ line) => h("li", { class: "faint size-2", dir: "auto", text: line })))),
     ];
@@ -141,7 +162,7 @@ export class AnswerView {
     if (choices.length === 0) return null;
     const ask = this.remedies?.only;
     const buttons = choices.map(({ document, name }) => h("button", { type: "button", class: "chip accent choice", title: `Ask only ${name}`, "aria-label": `Ask only ${name}`, disabled: !ask, on: { click: () => ask?.(state, document) } }, h("span", { class: "clip", dir: "auto", text: name })));
-    return h("div", { class: "document-choices", role: "group", "aria-label": "Documents that this may be about" }, h("p", { class: "answer-note" }, icon("pages"), ask ? "This may be about several documents. Choose one to ask it alone:" : "This may be about several documents:"), h("div", { class: "document-choices-list" }, buttons));
+    return h("div", { class: "document-choices", role: "group", "aria-label": "Documents that the question may be about" }, h("p", { class: "answer-note" }, icon("pages"), ask ? "The question may be about any of these documents. Choose one to search only that document:" : "The question may be about any of these documents:"), h("div", { class: "document-choices-list" }, buttons));
   }
 
   /** The reason there is no answer. @param {State} state @param {import("./wording.js").Ending} ending */
@@ -152,15 +173,17 @@ export class AnswerView {
     return [message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: rewriteForPage(message) }), h("p", { class: "answer-hint soft", text: ending.hint }), documents && h("p", { class: "answer-hint soft only-chosen", text: `Only ${count(documents.length, "chosen document")} ${documents.length === 1 ? "was" : "were"} searched. Ask all documents with the button in the question box.` })];
   }
 
-  /** What the evidence says about the claims: how much is verified, and a sentence for each that it does not say. @param {State} state */
+  /** How much of the answer is verified, in a line that folds out to what the evidence says about each claim. @param {State} state */
   #claims(state) {
     const { claims = [] } = state.answer ?? {};
-    if (claims.length === 0 || isOffline(state)) return null;
+    if (claims.length === 0) return null;
     const text = checkedText(state);
     const notable = notableClaims(claims);
     const sentence = (/** @type {any} */ claim) => claimParts(text, claim).map((part) => (typeof part === "number" ? chip(part) : part));
-    const lines = notable.map((claim, index) => h("li", { id: this.#claimId(index), class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim))));
-    return h("div", { class: "claims", dataset: { mood: claims.some((/** @type {any} */ claim) => claim.verdict === "doubted") ? "bad" : notable.length ? "fair" : "ok" } }, h("p", { class: "claims-summary" }, icon(notable.length ? "warn" : claims.every((/** @type {any} */ claim) => claim.verdict === "stated") ? "report" : "check"), claimSummary(claims)), lines.length > 0 && h("ul", lines));
+    const line = (/** @type {any} */ claim) => h("li", { id: notable.includes(claim) ? this.#claimId(notable.indexOf(claim)) : null, class: "claim-line" }, h("span", { class: "claim", dataset: { verdict: claim.verdict }, "aria-hidden": true, text: "\u2003" }), h("span", { dir: "auto" }, sentence(claim)));
+    const isDoubtful = claims.some((/** @type {any} */ claim) => claim.verdict === "doubted");
+    const mood = isDoubtful ? "bad" : notable.length ? "fair" : "ok";
+    return h("details", { class: "claims", dataset: { mood }, open: isDoubtful }, h("summary", { class: "claims-summary" }, icon(notable.length ? "warn" : "report"), h("span", claimSummary(claims)), icon("down")), h("ul", listedClaims(claims).map(line)));
   }
 
   /** @param {State} state @param {import("./wording.js").Ending} ending */
@@ -173,7 +196,7 @@ export class AnswerView {
     const { edit, choose, more, steps: most } = this.remedies;
     const steps = Math.min(most, 2 * (state.started?.settings.limits?.steps ?? 0));
     const mayHaveMore = stopReason(state) === "out_of_steps" && !refusals(state) && steps > (state.started?.settings.limits?.steps ?? 0);
-    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOTHING || ending === PLACES || stopReason(state) === "model_error" ? button(isOffline(state) ? "Choose a model" : "Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
+    const first = mayHaveMore ? button(`Ask again with ${steps} steps`, "answer", () => more(state, steps), { class: "primary ask-more" }) : refusals(state) || ending === NOTHING || ending === PLACES || stopReason(state) === "model_error" ? button(isWithoutModel(state) ? "Choose a model" : "Choose another model", "sliders", () => choose(question, attached), { class: "primary" }) : null;
     return h("div", { class: "answer-actions" }, first, button("Ask again", "answer", () => edit(question, attached), { class: "ask-again" }));
   }
 }
@@ -184,19 +207,32 @@ function lastRefusal(state) {
 }
 
 /** True if something else is said in place of a claim of the answer. @param {State} state */
-const isDoubted = (state) => (state.answer?.text && !isOffline(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "doubted");
+const isDoubted = (state) => (state.answer?.text && !isWithoutModel(state) ? (state.answer.claims ?? []) : []).some((/** @type {any} */ claim) => claim.verdict === "doubted");
+
+/** True if the evidence does not say something of the answer. @param {State} state */
+const isUnsure = (state) => notableClaims(state.answer?.claims ?? []).length > 0;
+
+/** True if the evidence or another document says something else than the answer. @param {State} state */
+const isContested = (state) => isDoubted(state) || state.conflicts.length > 0;
+
+/** What is to be known before an answer is read; empty where there is nothing. @param {State} state @param {import("./wording.js").Ending} ending */
+function noteOf(state, ending) {
+  if (isDoubted(state)) return state.answer.claims.every((/** @type {any} */ claim) => claim.kind !== "sentence" || claim.verdict === "doubted") ? "Doubted" : "Doubted in part";
+  if (state.conflicts.length > 0) return "Sources disagree";
+  return ending.mood === "ok" ? "" : ending.name;
+}
 
 /** True if the question is answered without a model: by quotes, without Markdown. @param {State} state */
-export function isOffline(state) {
-  return state.started?.settings.policy === OFFLINE;
+export function isWithoutModel(state) {
+  return state.started?.settings.policy === WITHOUT_MODEL;
 }
 
 /** The end of a run, in words. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   const reason = stopReason(state) ?? "";
   if (state.answer?.withdrawn) return WITHDRAWN;
-  if (reason === "abstained" && isOffline(state)) return state.answer?.evidence.length ? PLACES : NOTHING;
-  if (reason === "answered" && isOffline(state)) return FOUND_ON_PAGE;
+  if (reason === "abstained" && isWithoutModel(state)) return state.answer?.evidence.length ? PLACES : NOTHING;
+  if (reason === "answered" && isWithoutModel(state)) return FOUND_ON_PAGE;
   const refused = reason === "out_of_steps" || reason === "out_of_tokens" ? refusals(state) : 0;
   return refused ? formatLost(refused, state.steps.length) : (ENDINGS[reason] ?? CUT_OFF);
 }

@@ -7,6 +7,8 @@ import { band, itemUrl } from "./figures.js";
 
 /** Pixels of the picture of a page. */
 const PAGE_PIXELS = 500_000;
+/** Height of the part of a page that is shown, by its width. */
+const LEAST = 0.3;
 
 /** The conflicts of an answer; null without any. @param {readonly any[]} conflicts @param {RunContext} context */
 export function conflictList(conflicts, context) {
@@ -18,7 +20,7 @@ export function conflictList(conflicts, context) {
 function conflictOf(conflict, context) {
   const topic = [conflict.subject, conflict.attribute].filter(Boolean).join(", ");
   const sides = conflict.sides.map((/** @type {any} */ side, /** @type {number} */ at) => sideOf(side, conflict.newer === at, context));
-  return h("section", { class: "conflict", "aria-label": "Two sources disagree" }, h("p", { class: "conflict-title" }, icon("warn"), h("span", { dir: "auto", text: topic ? `Two sources disagree: ${topic}` : "Two sources disagree" })), h("div", { class: "conflict-sides" }, sides));
+  return h("section", { class: "conflict", "aria-label": "Two sources disagree" }, h("p", { class: "conflict-title" }, icon("warn"), h("span", topic ? "Two sources disagree: " : "Two sources disagree", topic && h("span", { class: "soft", dir: "auto", text: topic }))), h("div", { class: "conflict-sides" }, sides));
 }
 
 /** One side; a click opens its page at the statement. @param {any} side @param {boolean} newer @param {RunContext} context */
@@ -27,13 +29,13 @@ function sideOf(side, newer, context) {
   const marks = side.marks.map((/** @type {any} */ box) => ({ box, kind: "answer", label: "The value" }));
   const boxes = side.box ? [{ box: side.box, label: "The statement", kind: "mark" }, ...marks] : [];
   const open = () => context.look({ item: side.item, document: side.document, boxes, flash: 0, quote: side.quote });
-  const facts = [side.dated, ...side.revision, newer ? "newer" : ""].filter(Boolean).join(", ");
+  const facts = [side.dated, ...side.edition, newer ? "newer" : ""].filter(Boolean).join(", ");
   return h(
     "button",
     { type: "button", class: "conflict-side card", "aria-label": `${side.value}: ${place}. Open`, on: { click: open } },
-    side.box && band({ src: itemUrl(side.item, PAGE_PIXELS), box: side.box, ratio: null, marks }),
     h("strong", { class: "conflict-value", dir: "auto", text: side.value }),
     side.quote !== side.value && h("span", { class: "conflict-quote soft", dir: "auto", text: side.quote }),
     h("span", { class: "faint size-2", dir: "auto", text: facts ? `${place} · ${facts}` : place }),
+    side.box && band({ src: itemUrl(side.item, PAGE_PIXELS), box: side.box, ratio: null, marks, least: LEAST }),
   );
 }

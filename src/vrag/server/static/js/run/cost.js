@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { amount, money, seconds } from "../format.js";
+import { WITHOUT_MODEL } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 
@@ -38,7 +39,8 @@ export class Meter {
     this.steps.tell(started ? String(made) : "", `${most && running ? `of ${most} ` : ""}step${((running && most) || made) === 1 ? "" : "s"}`);
     const known = totals.prompt !== null || totals.completion !== null;
     this.tokens.tell(known ? amount((totals.prompt ?? 0) + (totals.completion ?? 0)) : "", "tokens", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
-    this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual");
+    const isPaid = started?.settings.policy !== WITHOUT_MODEL; // without a model nobody pays for pictures
+    this.visual.tell(isPaid && totals.visual ? amount(totals.visual) : "", "visual");
     this.cost.tell(totals.cost !== null ? `cost ${money(totals.cost)}` : "");
     this.#tick(running);
     clearInterval(this.#timer);

@@ -2,11 +2,12 @@
 
 import { h, icon, replace, showList } from "../dom.js";
 import { amount, count, where } from "../format.js";
-import { openCitation } from "./answer.js";
+import { endingOf, openCitation } from "./answer.js";
 import { checkedText, cited, marksOf, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
 import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
 import { EMPTY, sourceOf } from "./reducer.js";
+import { PLACES } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Shown} Shown */
@@ -32,6 +33,8 @@ export class EvidencePanel {
   #state = EMPTY;
   /** @type {number | null} The card under the pointer, which stays where it is. */
   #own = null;
+  /** True if the places are listed with their words beside it. */
+  #isListed = false;
 
   /** @param {RunContext} context */
   constructor(context) {
@@ -67,8 +70,10 @@ export class EvidencePanel {
     const { main, besides, unused } = cited(state);
     this.#state = state;
     const isWritten = main.length > 0;
-    this.title.textContent = isWritten ? (checkedText(state) ? "Evidence" : "Where it looked") : ended ? "What it looked at" : "In view";
-    showList(this.cards, main, (one) => JSON.stringify([one, crops(one.evidence) && ended]), (one) => this.#card(one, ended));
+    this.#isListed = ended && endingOf(state) === PLACES;
+    const shown = this.#isListed ? main.filter(({ evidence }) => hasPicture(evidence)) : main;
+    this.title.textContent = isWritten ? (checkedText(state) ? "Evidence" : this.#isListed ? "The passages on their pages" : "Where it looked") : ended ? "What it looked at" : "In view";
+    showList(this.cards, shown, (one) => JSON.stringify([one, crops(one.evidence) && ended, this.#isListed]), (one) => this.#card(one, ended));
     this.cards.hidden = !isWritten;
     replace(this.looking, !isWritten && this.#looking(state, ended));
     const rest = isWritten ? [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))] : [];
@@ -111,7 +116,7 @@ export class EvidencePanel {
    */
   #card({ number, evidence, nodes }, ended) {
     const place = placeOf(evidence);
-    const words = evidence.quote && `words-${number}-${this.#context.run}`;
+    const words = !this.#isListed && evidence.quote && `words-${number}-${this.#context.run}`;
     const open = () => openCitation(this.#context, this.#state, number);
     const isHidden = evidence.kind === "page" && crops(evidence);
     return h(
@@ -130,7 +135,7 @@ export class EvidencePanel {
 
   /** @param {any} evidence @param {boolean} ended */
   #picture(evidence, ended) {
-    if (evidence.kind === "passage" || (evidence.box === null && !evidence.crop_sha256)) return null;
+    if (!hasPicture(evidence)) return null;
     if (isWhole(evidence.box)) {
       const src = ended && evidence.crop_sha256 ? fileUrl(this.#context.run, evidence.crop_sha256) : itemUrl(evidence.item, PAGE_PIXELS);
       const moment = evidence.seconds && h("span", { class: "clip-sign" }, icon("play"));
@@ -176,6 +181,9 @@ export class EvidencePanel {
     return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#context.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#context, shown) });
   }
 }
+
+/** True if a place can be shown as a picture. @param {any} evidence */
+const hasPicture = ({ kind, box, crop_sha256: sha256 }) => kind !== "passage" && (box !== null || Boolean(sha256));
 
 /** True if the part of a page is so small on it that it is shown enlarged. @param {any} evidence */
 function crops({ box, crop_sha256: sha256, seconds }) {

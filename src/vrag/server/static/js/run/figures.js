@@ -78,24 +78,24 @@ export function figure({ src, alt, width, height, boxes = [], marks = [], conten
   return element;
 }
 
-/** The least shape of a part of a page: as wide as it is, times this, high at most. */
-const BAND = 1.5;
+/** Height of the part of a page that is shown around a box, by its width. */
+const BAND = 2 / 3;
 /** Width by height of a page whose picture has not told it yet. */
 const PAGE = 0.707;
 
 /**
  * The part of a page around a box, as wide as the page, with the box on it. Where the shape of the page is not
  * known yet, its picture tells it.
- * @param {{src: string, box: Sides, ratio: number | null, marks?: {box: Sides, label: string, kind: string}[]}} shown
- *   `ratio`: width by height of the page; `marks`: further rectangles.
+ * @param {{src: string, box: Sides, ratio: number | null, marks?: {box: Sides, label: string, kind: string}[], least?: number}} shown
+ *   `ratio`: width by height of the page; `marks`: further rectangles; `least`: height of the part, by its width.
  */
-export function band({ src, box, ratio, marks = [] }) {
+export function band({ src, box, ratio, marks = [], least = BAND }) {
   const image = /** @type {HTMLImageElement} */ (h("img", { src, alt: "", loading: "lazy", decoding: "async", draggable: "false" }));
   const page = h("span", { class: "band-page" }, image, rectangle(box), marks.map((mark) => rectangle(mark.box, mark)));
   const element = h("span", { class: "picture-frame band" }, page);
   const shape = (/** @type {number} */ wide) => {
     const high = 1 / wide; // of the page, in widths of it
-    const seen = Math.min(high, Math.max(1 / BAND, (box[3] - box[1]) * high + 0.12));
+    const seen = Math.min(high, Math.max(least, (box[3] - box[1]) * high + 0.12));
     const top = Math.min(Math.max(((box[1] + box[3]) / 2) * high - seen / 2, 0), high - seen);
     element.style.setProperty("aspect-ratio", String(1 / seen));
     page.style.setProperty("aspect-ratio", String(wide));

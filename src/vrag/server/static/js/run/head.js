@@ -6,7 +6,7 @@ import { count, when } from "../format.js";
 import { rewriteForPage } from "../messages.js";
 import { fileUrl } from "./figures.js";
 import { prose } from "./prose.js";
-import { METHODS, OFFLINE } from "./wording.js";
+import { METHODS, WITHOUT_MODEL } from "./wording.js";
 
 /** Characters. */
 const [LONG, VERY_LONG] = [140, 500];
@@ -36,7 +36,7 @@ export class Head {
     this.#shown = started;
     const { settings, history = [], attached = [], notices = [], ts } = started;
     this.#attached = attached;
-    const model = settings.policy === OFFLINE ? "without a model" : settings.policy;
+    const model = settings.policy === WITHOUT_MODEL ? "without a model" : settings.policy;
     const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(ts)];
     const documents = settings.environment?.documents;
     replace(this.before, history.length > 0 && earlier(history));

@@ -109,7 +109,7 @@ export function stopReason(state) {
  * @returns {State}
  */
 export function endedState(run) {
-  const { evidence = [], looked_at: besides = [], citations = [], claims = [], conflicts = [], unsupported = [], reading = null, withdrawn = null, failure = null, choices = [] } = run;
+  const { evidence = [], looked_at: besides = [], citations = [], claims = [], conflicts = [], unsupported = [], reading = null, withdrawn = null, failure = null, choices = [], absence = "" } = run;
   const settings = { agent: run.agent, policy: run.model, environment: { collection: run.collection, documents: run.documents ?? null } };
   const known = run.evidence !== undefined;
   const end = { stop_reason: run.stop_reason };
@@ -120,7 +120,7 @@ export function endedState(run) {
     calls: run.steps,
     totals: { prompt: run.prompt_tokens, completion: run.completion_tokens, visual: run.visual_tokens, cost: run.cost, seconds: run.seconds },
     conflicts,
-    answer: run.stop_reason && failure === null ? { ...end, text: run.answer, evidence: [...evidence, ...besides], cited: known ? evidence.length : null, citations, claims, unsupported, reading, withdrawn, choices } : null,
+    answer: run.stop_reason && failure === null ? { ...end, text: run.answer, evidence: [...evidence, ...besides], cited: known ? evidence.length : null, citations, claims, unsupported, reading, withdrawn, choices, absence } : null,
     failure: failure === null ? null : { ...end, message: failure },
   };
 }

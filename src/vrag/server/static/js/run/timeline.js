@@ -6,6 +6,7 @@ import { rewriteForPage } from "../messages.js";
 import { entryElement, folded, markShown } from "./entries.js";
 import { plainText } from "./prose.js";
 import { titleOf } from "./run-state.js";
+import { WITHOUT_MODEL } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("./reducer.js").Step} Step */
@@ -122,7 +123,7 @@ class StepView {
     this.#updateHead(step, before, live);
     this.#updateThought(step, before);
     if (step.entries !== before?.entries) this.#updateEntries(step, state);
-    if (step.call !== before?.call || step.usage !== before?.usage) this.#updateFoot(step);
+    if (step.call !== before?.call || step.usage !== before?.usage) this.#updateFoot(step, state);
   }
 
   /** @param {Step} step @param {Step | null} before @param {boolean} live */
@@ -168,15 +169,16 @@ class StepView {
     markShown(this.entries, step.entries);
   }
 
-  /** @param {Step} step */
-  #updateFoot(step) {
+  /** @param {Step} step @param {State} state */
+  #updateFoot(step, state) {
+    const isPaid = state.started?.settings.policy !== WITHOUT_MODEL;
     const repairs = step.call?.repairs ?? [];
     const named = (step.call?.flags ?? []).filter((/** @type {string} */ flag) => flag !== "repaired" || repairs.length === 0);
     const faults = [...named.map((/** @type {string} */ flag) => flag.replaceAll("_", " ")), ...(repairs.length > 0 ? [`repaired: ${repairs.join("; ")}`] : []), ...(ENDS[step.call?.finish] ?? [])];
     replace(
       this.foot,
       faults.length > 0 && h("p", { class: "faint size-2", text: `Remarks on the reply: ${faults.join(", ")}.` }),
-      h("div", { class: "step-figures" }, step.call && folded("Raw reply", () => reply(step.call)), step.usage && h("span", { class: "faint", text: costOf(step.usage) })),
+      h("div", { class: "step-figures" }, step.call && folded("Raw reply", () => reply(step.call)), step.usage && isPaid && h("span", { class: "faint", text: costOf(step.usage) })),
     );
   }
 }

@@ -9,13 +9,14 @@ import { del, follow, get, Problem } from "../api.js";
 import { announce, h, toast } from "../dom.js";
 import { rewriteForPage } from "../messages.js";
 import { runHash } from "../router.js";
-import { AnswerView, endingOf, isOffline, openCitation } from "./answer.js";
+import { AnswerView, endingOf, isWithoutModel, openCitation } from "./answer.js";
 import { checkedText, cited } from "./citations.js";
 import { EvidencePanel } from "./evidence-panel.js";
 import { Head } from "./head.js";
 import { plainText } from "./prose.js";
 import { endedState, RunState } from "./run-state.js";
 import { Steps } from "./steps.js";
+import { PLACES } from "./wording.js";
 
 /** @typedef {import("./reducer.js").State} State */
 /** @typedef {import("../history.js").Run} Run */
@@ -285,6 +286,7 @@ export class Turn {
     const steps = this.#known && !replaying ? this.#runState.last : state;
     const over = !running && !replaying;
     this.element.dataset.state = running ? "running" : replaying ? "replay" : "ended";
+    this.element.dataset.ending = over && endingOf(state) === PLACES ? "places" : "";
     this.element.dataset.agent = state.started?.settings.agent ?? "";
     this.head.update(state.started ?? { ts: this.#run.started, settings: { agent: this.#run.agent, policy: this.#run.model, environment: { collection: this.#run.collection, documents: this.#run.documents ?? null } } });
     this.#fold();
@@ -354,5 +356,5 @@ function say(before, state) {
 function endText(state) {
   const { name, said } = endingOf(state);
   const text = state.answer?.text;
-  return text ? `${name}: ${isOffline(state) ? text : plainText(text)}` : `${name}. ${state.failure ? rewriteForPage(state.failure.message) : said}`;
+  return text ? `${name}: ${isWithoutModel(state) ? text : plainText(text)}` : `${name}. ${state.failure ? rewriteForPage(state.failure.message) : said}`;
 }

@@ -13,7 +13,7 @@ const OTHERS = { stated: "stated in the text", doubted: "doubted", unverified: "
 /** What says something else than a claim, where it is not the text of its evidence. @type {Record<string, string>} */
 const WITNESSES = { second_reading: "The picture, read again,", other_evidence: "Another piece of the evidence", model: "The picture" };
 /** What is said of an answer without a model. */
-const LOOK_WHETHER = "Look whether it answers the question.";
+const LOOK_WHETHER = "Check whether it answers the question.";
 const BY_READER = `Found on the page, without a model. ${LOOK_WHETHER}`;
 
 /** Punctuation at the end of words that are quoted. */
@@ -31,6 +31,7 @@ export function claimSummary(claims) {
   const statements = listStatements(claims);
   if (statements.length === 0) return "";
   const verified = statements.filter(isVerified).length;
+  if (statements.length === 1) return `1 statement, ${OTHERS[statements[0].verdict] ?? "verified on the page"}.`;
   const counts = Object.entries(OTHERS).map(([verdict, name]) => [statements.filter((claim) => claim.verdict === verdict).length, name]);
   const others = counts.flatMap(([number, name]) => (number ? [`${number} ${name}`] : []));
   return `${[`${verified || "None"} of ${count(statements.length, "statement")} verified on the page`, ...others].join(", ")}.`;
@@ -51,7 +52,14 @@ export function readerRemark(claims, pageName) {
   if (claims.length === 0 || !claims.every(isVerified)) return BY_READER;
   const numbers = claims.flatMap((claim) => claim.numbers).sort((a, b) => a - b);
   const places = [...new Set(numbers.map(pageName))].join(" and ") || "the page";
-  return `These words stand on ${places} (read twice: as text and as picture). ${LOOK_WHETHER}`;
+  return `These words stand on ${places} (read twice: as text and as a picture). ${LOOK_WHETHER}`;
+}
+
+/** The claims that are listed, in order: those that the evidence does not say, and the other statements. @param {readonly Claim[]} claims */
+export function listedClaims(claims) {
+  const notable = notableClaims(claims);
+  const others = listStatements(claims).filter((claim) => !notable.some((one) => one.start < claim.end && claim.start < one.end));
+  return [...notable, ...others].sort((a, b) => a.start - b.start || a.end - b.end);
 }
 
 /** The claims that the evidence does not say, in order; of those that overlap the narrowest. @param {readonly Claim[]} claims */

@@ -6,7 +6,7 @@ import { count } from "../format.js";
 export const METHODS = { vrag: "VRAG", vimrag: "VimRAG", rag: "RAG", react: "ReAct" };
 
 /** Policy that quotes without a model. */
-export const OFFLINE = "extractive";
+export const WITHOUT_MODEL = "extractive";
 
 /**
  * The end of a run: its name, how good it is, what it means, and what can be done.
@@ -84,8 +84,8 @@ export const FOUND_ON_PAGE = { name: "Found on the page", mood: "calm", said: ""
 export const PLACES = {
   name: "Places to look",
   mood: "calm",
-  said: "These passages may answer it.",
-  hint: "A model could answer: choose one in the options of the question.",
+  said: "These passages may answer it:",
+  hint: "A model may be able to answer from these passages.",
 };
 
 /** A run without a model that has neither. @type {Ending} */
