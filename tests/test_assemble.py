@@ -18,6 +18,7 @@ from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
+from vrag.agent.policy import MAX_PLACES
 from vrag.chat import ChatOptions
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
@@ -66,7 +67,7 @@ def test_the_defaults_of_settings_are_those_of_the_parts(
     assert corpus_options(report.settings) == CorpusOptions()
     open_for_adding(report)
     agent = open_session(report.settings).agent()
-    assert agent.environment.options == EnvironmentOptions()
+    assert agent.environment.options == EnvironmentOptions(hits=MAX_PLACES, show=MAX_PLACES)
     assert agent.limits == Limits(steps=agent.method.steps)
     assert agent.prices == Prices()
     assert isinstance(agent.policy, ExtractivePolicy)

@@ -15,6 +15,7 @@ from vrag.agent.events import StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
+from vrag.agent.policy import MAX_PLACES
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import RunError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
@@ -93,9 +94,12 @@ def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: 
     served = agents(place)
     assert [one.name for one in served.offer.agents] == list(get_args(AgentName))
     for offered in served.offer.agents:
-        agent = served.agent(AgentSelection(agent=offered.name))
+        model = ChosenModel("qwen3-vl", "http://127.0.0.1:8/v1", SecretStr("first"))
+        agent = served.agent(AgentSelection(agent=offered.name, chosen=model))
         assert agent.method.name == offered.name
         assert (agent.bounds.steps, agent.environment.options.hits) == (offered.steps, offered.hits)
+        without = served.agent(AgentSelection(agent=offered.name))
+        assert without.environment.options.hits == MAX_PLACES
 
 
 @pytest.mark.parametrize("name", get_args(AgentName))

@@ -199,7 +199,7 @@ def test_two_runs_are_compared_question_by_question(prepared: Path, tmp_path: Pa
     assert invoked("table", str(tmp_path / "a"), str(tmp_path / "a")).exit_code == 2
     line = ("compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json", "--measure")
     assert json.loads(invoked(*line, "searches").stdout)["measures"]["searches"]["n"] == 4
-    unknown = invoked(*line, "nothing")
+    unknown = invoked(*line, "no_such_measure")
     assert unknown.exit_code == 2
     assert "searches" in unknown.output, "those that there are are named"
     told = json.loads(invoked("compare", str(tmp_path / "a"), str(tmp_path / "a"), "--json").stdout)
@@ -239,7 +239,7 @@ def test_documents_that_could_not_be_read_are_told_and_kept(tmp_path: Path) -> N
     assert "| model | none" in (tmp_path / "runs" / "report.md").read_text()
     kept = json.loads((tmp_path / "runs" / "conditions.json").read_text())
     assert kept["searched"] == {"documents": 1, "absent": ["cut.pdf"], "questions": 1}
-    assert (kept["asked"], kept["measures"]) == (2, 1)
+    assert (kept["asked"], kept["measures"]) == (2, 2)
     for suffix in ("html", "md", "json"):
         fact = "1 searched; 1 gold document is not: cut.pdf"
         assert fact in (tmp_path / "runs" / f"report.{suffix}").read_text()

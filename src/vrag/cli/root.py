@@ -30,7 +30,7 @@ from vrag.settings import unknown_variables
 COMMANDS = {
     "ask": "Ask a question about documents.",
     "search": "Search the collection and list the hits, best first.",
-    "conflicts": "List statements of documents that disagree, without a model.",
+    "conflicts": "List statements of the documents that disagree, both sides with their places.",
     "serve": "Serve questions, documents and search over HTTP, with a web page.",
     "demo": "Try vrag on sample documents.",
     "report": "Ask several questions and write one document with sources.",

@@ -112,7 +112,9 @@ def test_without_a_model_an_answer_that_is_misread_becomes_places(tmp_path: Path
     else:
         assert run.answer is not None
         assert "48,217" in run.answer
-        assert trust_line(run).startswith("These words stand on page 1 (read twice: as text and as a picture).")
+        assert trust_line(run).startswith(
+            "These words stand on page 1 (read twice: as text and as a picture)."
+        )
 
 
 def test_a_strip_is_read_upright_and_nothing_is_read_where_there_is_no_picture(tmp_path: Path) -> None:
