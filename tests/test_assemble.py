@@ -67,19 +67,20 @@ def test_the_defaults_of_settings_are_those_of_the_parts(
     assert corpus_options(report.settings) == CorpusOptions()
     open_for_adding(report)
     agent = open_session(report.settings).agent()
-    assert agent.environment.options == EnvironmentOptions(hits=MAX_PLACES, show=MAX_PLACES)
+    without_model = EnvironmentOptions(hits=MAX_PLACES, show=MAX_PLACES)
+    assert agent.environment.options == without_model
     assert agent.limits == Limits(steps=agent.method.steps)
     assert agent.prices == Prices()
     assert isinstance(agent.policy, ExtractivePolicy)
     graph = open_session(report.settings.model_copy(update={"agent": "vimrag"})).agent()
     assert graph.method.memory == MemoryOptions()
     assert graph.limits == Limits(steps=20)
-    assert graph.environment.options == EnvironmentOptions(hits=3)
+    assert graph.environment.options == without_model
     assert isinstance(graph.policy, ExtractiveGraphPolicy)
-    for name, hits, steps in (("rag", 3, 1), ("react", 10, 10)):
+    for name, steps in (("rag", 1), ("react", 10)):
         baseline = open_session(report.settings.model_copy(update={"agent": name})).agent()
         assert (baseline.method.name, baseline.limits) == (name, Limits(steps=steps))
-        assert baseline.environment.options == EnvironmentOptions(hits=hits)
+        assert baseline.environment.options == without_model
     switch = chat_options(report.settings, profile_named(USUAL_PROFILE)).thinking_switch
     assert switch is ChatOptions().thinking_switch
 
