@@ -24,6 +24,7 @@ from vrag.reading.spans.reader import ScoredSpan
 from vrag.reading.spans.span_types import AGREES, VALUE_TYPES, SpanType, type_of_span
 from vrag.reading.table_answers.candidates import RankedAnswer, TableCandidate
 from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.values import find_day
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, tokens
@@ -38,7 +39,7 @@ class CandidateKind(StrEnum):
     COMPUTED = "computed"
     """A number that follows from cells."""
     VALUE = "value"
-    """An amount, a date or a name in running text, where the question asks for one."""
+    """An amount or a date in running text, where the question asks for one."""
     SPAN = "span"
     """Other words of running text."""
     OTHER = "other"
@@ -48,8 +49,8 @@ class CandidateKind(StrEnum):
 THRESHOLDS: Mapping[CandidateKind, float] = {
     CandidateKind.CELL: 0.25,
     CandidateKind.COMPUTED: 0.5,
-    CandidateKind.VALUE: 0.39,
-    CandidateKind.SPAN: 0.8,
+    CandidateKind.VALUE: 0.4,
+    CandidateKind.SPAN: 0.7,
 }
 """The probability from which candidates are certain; others never are."""
 WHOLLY_NAMED = 0.12
@@ -68,7 +69,6 @@ MIN_NAME_CHARS = 3
 """Letters of a word that names a document."""
 MIN_PAGES, COMMON = 4, 0.6
 """Pages that are read, and the share of them, from which a word on them is one of the document's subject."""
-_NAMES = frozenset({SpanType.NAME, SpanType.PERSON, SpanType.PLACE, SpanType.ORGANISATION, SpanType.ACRONYM})
 _SEVERAL = re.compile(
     r"""\b(?:both | respectively | each\ of | list\ (?:all|the|them|down|no) | list\ format | as\ a\ list
     | what\ are | which\ (?:of\ the\ )?\w+s\ (?:are|were|do|have|has|did|can|must|should))\b
@@ -85,11 +85,18 @@ _LOOKED_AT = re.compile(
 """Words of questions that a look at the pages answers, or counting what stands on them."""
 _NUMBER_ASKED = re.compile(
     r"""\b(?:number | no\. | percent | share | rate | ratio | score | year | amount | sum | total | how | size
-    | level | age | code | id | price | cost | fee | fare | value | figure | rank | version | date | when
+    | level | age | code | id | price | cost | fee | fare | value | rank | version | date | when
     | time | degree)""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Words with which "what" and "which" ask for something that has a number."""
+_SHARE_ASKED = re.compile(
+    r"""\b(?:percent\w* | share | rate | ratio | proportion | fraction | margin | growth | score | accuracy
+    | how\ (?:much|many|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | increase\w* | decrease\w*)\b
+    | % | 百分 | 占比""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words of questions that a percentage answers."""
 _NEVER = frozenset(
     {AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.LIST, AnswerKind.COLOR, AnswerKind.YES_NO}
 )
@@ -159,12 +166,13 @@ class CertaintyCheck:
         kind, found = find_focus(self.question).kind, type_of_span(text)
         if kind in _NEVER or _SEVERAL.search(self.question) or _LOOKED_AT.search(self.question):
             return CandidateKind.SPAN
+        if found is SpanType.PERCENT and not _SHARE_ASKED.search(self.question):
+            return CandidateKind.SPAN
+        if kind is AnswerKind.DATE and found is not SpanType.YEAR and find_day(text) is None:
+            return CandidateKind.SPAN
         wanted = AGREES.get(kind)
-        if wanted is None and found in VALUE_TYPES:
-            is_fitting = _NUMBER_ASKED.search(self.question) is not None
-        else:
-            is_fitting = found in (_NAMES if wanted is None else wanted)
-        return CandidateKind.VALUE if is_fitting else CandidateKind.SPAN
+        is_asked = _NUMBER_ASKED.search(self.question) is not None if wanted is None else found in wanted
+        return CandidateKind.VALUE if is_asked and found in VALUE_TYPES else CandidateKind.SPAN
 
     def _is_named(self, found: TableCandidate, table: DocumentTable) -> bool:
         """Return whether a question names the one cell of a candidate.
