@@ -92,7 +92,7 @@ _NUMBER_ASKED = re.compile(
 """Words with which "what" and "which" ask for something that has a number."""
 _SHARE_ASKED = re.compile(
     r"""\b(?:percent\w* | share | rate | ratio | proportion | fraction | margin | growth | score | accuracy
-    | how\ (?:much|many|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | increase\w* | decrease\w*)\b
+    | how\ (?:much|many|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | (?:in|de)crease\w*)\b
     | % | 百分 | 占比""",
     re.IGNORECASE | re.VERBOSE,
 )
