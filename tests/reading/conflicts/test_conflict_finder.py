@@ -134,6 +134,14 @@ def test_statements_about_the_same_that_disagree_are_told(
         ("The ferry from Orla to Saltby departs at 9:15.", "The ferry from Saltby to Orla departs at 9:30."),
         ("The Fulmar has a length of 42 m in all.", "The Fulmar has a width of 12 m in all."),
         ("The chair of the audit panel is Anna Berg.", "The chair of the fees panel is Jonas Lind."),
+        (
+            "(4) In the Operating Procedures chapter of the manual, stop.",
+            "(5) In the Operating Procedures chapter of the manual, stop.",
+        ),
+        (
+            "Include Docket No. FAA–2020–0686 in the letter.",
+            "Include Docket No. FAA–2020–0746 in the letter.",
+        ),
     ],
 )
 def test_what_is_of_another_thing_or_the_same_value_is_no_conflict(one: str, other: str) -> None:

@@ -120,6 +120,10 @@ _ATTRIBUTION = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that says who says the rest."""
+_ENTRY = re.compile(r"[(\[]?\d{1,3}[.)\]]\s")
+"""The number of an entry of a list."""
+_IN_CODE = re.compile(r"[A-Za-z]{2,}[A-Za-z0-9]*[-–—/]?(?:\d+[-–—/])+$|[A-Za-z]{2,}[-–—]$")
+"""The beginning of a code, of which a number is a part."""
 _DOTS = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|\bpage:?\s*\d+\s*(?:of|/)\s*\d+", re.IGNORECASE)
 """The dots of a table of contents, and the number of a page in a footer."""
 _LABEL_NUMBER = re.compile(
@@ -349,9 +353,11 @@ def _is_label(text: str, value: TextValue) -> bool:
         return True
     if value.amount is None or value.units or value.scale != 1 or value.step != 1 or value.spelled:
         return False
-    if value.start == 0 and re.match(r"[.)]\s", text[value.end : value.end + 2]):
+    if value.start == 0 and _ENTRY.match(text):
         return True
     before = text[: value.start]
+    if _IN_CODE.search(before):
+        return True
     if re.search(r"\d[.,’' ]\d", text[value.start : value.end]) or re.search(r":\s+[A-Z][\w-]*\s$", before):
         return False
     return _LABEL_NUMBER.search(before[-24:]) is not None and not _begins(before)
