@@ -49,7 +49,7 @@ class CandidateKind(StrEnum):
 THRESHOLDS: Mapping[CandidateKind, float] = {
     CandidateKind.CELL: 0.25,
     CandidateKind.COMPUTED: 0.5,
-    CandidateKind.VALUE: 0.4,
+    CandidateKind.VALUE: 0.39,
     CandidateKind.SPAN: 0.7,
 }
 """The probability from which candidates are certain; others never are."""
@@ -67,6 +67,8 @@ _FRAME = frozenset(
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
 MIN_NAME_CHARS = 3
 """Letters of a word that names a document."""
+COMMON_WEIGHT = 0.5
+"""Weight of a named word of the document's subject beside other words of a question."""
 MIN_PAGES, COMMON = 4, 0.6
 """Pages that are read, and the share of them, from which a word on them is one of the document's subject."""
 _SEVERAL = re.compile(
@@ -193,6 +195,7 @@ class CertaintyCheck:
         around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
         return (
             _names_cell(asked, row, column)
+            and not (row & asked) <= self.names
             and self._accounts_for(asked, around)
             and not asks_to_compute(self.question, row | column)
         )
@@ -215,7 +218,9 @@ class CertaintyCheck:
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
         named, missing = asked & around, asked - around
-        telling, untold = len(named - self.names), len(missing - self.subject - self.names)
+        common = len((named & self.subject) - self.names)
+        telling = len(named - self.subject - self.names) + COMMON_WEIGHT * common
+        untold = len(missing - self.subject - self.names)
         is_number_missing = any(term[0].isdigit() for term in missing)
         return telling >= MIN_NAMED * (telling + untold) and not is_number_missing
 
