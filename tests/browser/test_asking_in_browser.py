@@ -166,8 +166,8 @@ def test_one_of_several_documents_is_asked_alone_by_its_button(desk: Desk, visit
     opened = visit(desk.address)
     opened.ask(question)
     page = opened.page
-    choices = page.get_by_role("group", name="Documents that this may be about")
-    expect(choices).to_contain_text("This may be about several documents.")
+    choices = page.get_by_role("group", name="Documents that the question may be about")
+    expect(choices).to_contain_text("The question may be about any of these documents.")
     expect(choices.get_by_role("button")).not_to_have_count(1)
     (run,) = desk.answers.store.ids()
     first, *_ = desk.answers.store.read(run).result.choices

@@ -12,7 +12,7 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.policy import OFFLINE
+from vrag.agent.policy import OFFLINE, WORDS_SOUGHT
 from vrag.agent.runs.run_result import MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
@@ -57,6 +57,9 @@ class RunPrinter:
     def _print_progress(self, event: Event) -> None:
         """Print what is done without a model: no thoughts, and no sizes of pictures that nobody pays for."""
         match event:
+            case events.ThoughtGiven() if WORDS_SOUGHT in event.text:
+                if remark := event.text.partition(WORDS_SOUGHT)[0].strip():
+                    echo((plain(remark, MAX_TEXT_CHARS), "dim"))
             case events.SearchRequested(continued=False):
                 echo(("Searching: ", "dim"), (plain(event.query, MAX_TEXT_CHARS), "cyan"))
             case events.SearchReturned() | events.ActionReturned():

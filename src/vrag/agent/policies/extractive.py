@@ -18,7 +18,19 @@ from typing import Any, TypeGuard
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.page_reading import open_page
-from vrag.agent.policy import MAX_PLACES, OFFLINE, Delta, Message, Part, Picture, Reply, Role, Shown, Text
+from vrag.agent.policy import (
+    MAX_PLACES,
+    OFFLINE,
+    WORDS_SOUGHT,
+    Delta,
+    Message,
+    Part,
+    Picture,
+    Reply,
+    Role,
+    Shown,
+    Text,
+)
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
@@ -152,7 +164,7 @@ class ExtractivePolicy(OfflinePolicy):
         summary = _RunSummary.of(history)
         query = _first_query(summary.question)
         if not summary.queries:
-            return f"{summary.remark}The words worth looking for: {query}", Search(query)
+            return f"{summary.remark}{WORDS_SOUGHT}{query}", Search(query)
         may_look = not summary.crops and not summary.must_answer
         is_first_query = len(set(summary.queries)) == 1
         if may_look and is_first_query and self._has_more(summary):
@@ -272,7 +284,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
             parents = (summary.closest or (summary.nodes[-1]["id"] if summary.nodes else ROOT),)
             return "No text found answers the question well enough to quote.", AnswerNode(parents, ABSTENTION)
         number = 1 + sum(node["kind"] == "search" for node in summary.nodes)
-        thought = f"{'' if summary.nodes else summary.remark}The words worth looking for: {query}"
+        thought = f"{'' if summary.nodes else summary.remark}{WORDS_SOUGHT}{query}"
         return thought, SearchNode(f"search_{number}", (ROOT,), query)
 
     def _summarise(self, summary: _GraphSummary, results: Mapping[str, Sequence[Shown]]) -> tuple[str, Call]:

@@ -262,7 +262,8 @@ class RunResult:
 
     @property
     def _cost(self) -> str:
-        return f"{len(self.steps)} steps, {self.usage.visual_tokens:,} visual tokens"
+        steps = f"{len(self.steps)} steps"
+        return steps if self.is_offline else f"{steps}, {self.usage.visual_tokens:,} visual tokens"
 
     def _repr_html_(self) -> Markup:
         """Return question, answer, evidence with pictures, and cost as HTML for a notebook.

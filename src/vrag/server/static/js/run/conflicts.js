@@ -29,7 +29,7 @@ function sideOf(side, newer, context) {
   const marks = side.marks.map((/** @type {any} */ box) => ({ box, kind: "answer", label: "The value" }));
   const boxes = side.box ? [{ box: side.box, label: "The statement", kind: "mark" }, ...marks] : [];
   const open = () => context.look({ item: side.item, document: side.document, boxes, flash: 0, quote: side.quote });
-  const facts = [side.dated, ...side.edition, newer ? "newer" : ""].filter(Boolean).join(", ");
+  const facts = [side.dated, ...side.revision, newer ? "newer" : ""].filter(Boolean).join(", ");
   return h(
     "button",
     { type: "button", class: "conflict-side card", "aria-label": `${side.value}: ${place}. Open`, on: { click: open } },
