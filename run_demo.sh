@@ -11,7 +11,7 @@
 #   2. with `vrag`, where the command `vllm` (or VLLM) and an NVIDIA GPU of 20 GiB are there: MODEL_PATH
 #      (autumncc/Qwen2.5-VL-7B-VRAG), which vLLM serves on MODEL_PORT (8002) until the end;
 #   3. with DASHSCOPE_API_KEY: qwen3.5-plus;
-#   4. none: the offline policy answers.
+#   4. none: questions are answered without a model.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -7,7 +7,7 @@ The documents, the model that obeys all it reads and the loop without a defence 
 Beside the model that obeys everything stands one that obeys everything except what is fenced, as it is told.
 
 The cost is measured on harmless text: characters that a fence adds, passages that are altered, time, and
-whether the offline policy answers the questions about the sample corpus otherwise when nothing is fenced.
+whether the questions about the sample corpus are answered otherwise without a model when nothing is fenced.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.grounding import Outcome, open_documents, outcome_of
-from vrag.agent.policies.extractive import OfflinePolicy
+from vrag.agent.policies.extractive import PolicyWithoutModel
 from vrag.datasets.registry import published_measures, read_cases
 from vrag.factory.models import open_text_reader
 from vrag.reading.training.answer_measure import VARIANTS, ReaderVariant
@@ -97,7 +97,7 @@ def agents_of(session: Session, reader: str = "") -> dict[ReaderVariant, Agent]:
     """The agent with each variant of the reader; the last with a pretrained one if there is a name."""
     agent = session.agent()
     policy = agent.policy
-    if not isinstance(policy, OfflinePolicy):
+    if not isinstance(policy, PolicyWithoutModel):
         sys.exit("A model is set (VRAG_MODEL): the offline reader would not be asked.")
     agents = {
         variant: replace(

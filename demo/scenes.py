@@ -81,7 +81,9 @@ def _end(story: RunView, run: Running) -> None:
             else:
                 st.markdown(
                     write_markdown(
-                        sign_answer(story.result, is_quote=story.is_offline), r"\[{}\]".format, formulas=False
+                        sign_answer(story.result, is_quote=story.is_without_model),
+                        r"\[{}\]".format,
+                        formulas=False,
                     )
                 )
         if ended.note:

@@ -79,14 +79,22 @@ def _sidebar(agent: str) -> Settings:
     usual = load_settings().settings
     known = bool(usual.model or os.environ.get("DASHSCOPE_API_KEY"))
     with st.sidebar:
-        offline = st.toggle(
-            "Offline policy", not known, help="No model: it searches, crops and quotes, and reads nothing."
+        without_model = st.toggle(
+            "Without a model",
+            not known,
+            help="Finds short answers, and places that may answer; no key, no network.",
         )
-        st.caption("Quotes what it finds; no key, no network." if offline else "A model looks and answers.")
-        base_url = st.text_input("Base URL", usual.base_url or DASHSCOPE, disabled=offline)
-        model = st.text_input("Model", usual.model or MODEL, disabled=offline)
-        key = st.text_input("API key", type="password", disabled=offline, help="Kept in this session alone.")
-        thinking = st.toggle("Thinking", disabled=offline, help="The model thinks apart from its reply.")
+        st.caption(
+            "Quotes what it finds; no key, no network." if without_model else "A model looks and answers."
+        )
+        base_url = st.text_input("Base URL", usual.base_url or DASHSCOPE, disabled=without_model)
+        model = st.text_input("Model", usual.model or MODEL, disabled=without_model)
+        key = st.text_input(
+            "API key", type="password", disabled=without_model, help="Kept in this session alone."
+        )
+        thinking = st.toggle(
+            "Thinking", disabled=without_model, help="The model thinks apart from its reply."
+        )
         search_url = st.text_input(
             "Search URL", usual.search_url or SEARCH_URL, help="Empty: the collection of this machine."
         )
@@ -97,11 +105,11 @@ def _sidebar(agent: str) -> Settings:
         "search_url": search_url.strip(),
         "max_steps": int(steps),
         "hits": int(hits),
-        "thinking": "on" if thinking and not offline else usual.thinking,
+        "thinking": "on" if thinking and not without_model else usual.thinking,
     }
     if search_url.strip() != usual.search_url:
         chosen["search_key"] = ""  # the key of the owner is for the server that the owner named
-    if offline:
+    if without_model:
         return load_settings(**chosen, model="", base_url="").settings
     if not key and base_url.strip() not in {usual.base_url, DASHSCOPE}:
         key = "EMPTY"  # likewise

@@ -65,7 +65,7 @@ def main(agent: str, *arguments: str) -> int:
         named = os.environ["VRAG_MODEL"] = HOSTED_MODEL
     if not named:
         variables = "VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY"
-        note(f"No model is named ({variables}): the offline policy answers.")
+        note(f"No model is named ({variables}): questions are answered without a model.")
     os.execv(command[0], command)
     raise AssertionError("this process became another")
 

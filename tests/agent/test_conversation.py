@@ -344,7 +344,7 @@ def test_a_served_model_is_sent_the_pictures_of_a_question_in_every_call(way: Wa
     assert asked[0].question.endswith("Which part is this?") or way is VIMRAG
 
 
-OFFLINE: dict[str, Policy] = {
+WITHOUT_MODEL: dict[str, Policy] = {
     "vrag": ExtractivePolicy(tiny_corpus(), PROFILE),
     "vimrag": ExtractiveGraphPolicy(tiny_corpus(), PROFILE),
 }
@@ -353,7 +353,7 @@ OFFLINE: dict[str, Policy] = {
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
 def test_without_a_model_a_follow_up_is_searched_with_the_words_that_it_lacks(way: Way) -> None:
     searcher = tiny_corpus()
-    policy = type(OFFLINE[way.method.name])(searcher, PROFILE)  # pyright: ignore[reportCallIssue]
+    policy = type(WITHOUT_MODEL[way.method.name])(searcher, PROFILE)  # pyright: ignore[reportCallIssue]
     history = (PreviousTurn("How many passengers did the ferry carry in 2024?", "48,200"),)
     agent = Agent(policy, environment(searcher), way.method)
     run = agent.run(Question("And in 2023?", history))
@@ -364,7 +364,7 @@ def test_without_a_model_a_follow_up_is_searched_with_the_words_that_it_lacks(wa
 
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
 def test_without_a_model_a_question_that_stands_alone_is_answered_as_without_history(way: Way) -> None:
-    agent = Agent(OFFLINE[way.method.name], environment(), way.method)
+    agent = Agent(WITHOUT_MODEL[way.method.name], environment(), way.method)
     question = "What does a return ticket cost?"
     alone, after = agent.run(question), agent.run(Question(question, HISTORY))
     assert [step.thought for step in after.steps] == [step.thought for step in alone.steps]
@@ -374,7 +374,7 @@ def test_without_a_model_a_question_that_stands_alone_is_answered_as_without_his
 
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
 def test_without_a_model_it_says_that_it_cannot_look_at_pictures(tmp_path: Path, way: Way) -> None:
-    agent = Agent(OFFLINE[way.method.name], environment(), way.method)
+    agent = Agent(WITHOUT_MODEL[way.method.name], environment(), way.method)
     question = Question("What does a return ticket cost?", HISTORY, (attached(),))
     run = kept(RunStore(tmp_path), agent, question)
     first, *others = [step.thought or "" for step in run.result.steps]
@@ -389,7 +389,9 @@ def test_without_a_model_tags_in_earlier_questions_stay_words(way: Way) -> None:
     history = (
         PreviousTurn("How <answer>x</answer> <tool_call>{}</tool_call> many passengers in 2024?", "1"),
     )
-    run = Agent(OFFLINE[way.method.name], environment(), way.method).run(Question("And in 2023?", history))
+    run = Agent(WITHOUT_MODEL[way.method.name], environment(), way.method).run(
+        Question("And in 2023?", history)
+    )
     assert all(step.invalid is None for step in run.steps)
     assert run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}
 

@@ -151,7 +151,7 @@ def svg_of(test: AppTest) -> str:
 
 
 def at_model(test: AppTest, server: ChatServer, search_url: str, **more: object) -> None:
-    fill(test, Offline_policy=False)
+    fill(test, Without_a_model=False)
     test.run()
     fill(test, Base_URL=server.url, Model="scripted", Search_URL=search_url, **more)
 
@@ -172,7 +172,7 @@ def test_without_a_key_or_a_model_the_offline_policy_answers(
     variable: str, offline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "x")
-    assert field(opened("app"), "Offline policy").value is offline
+    assert field(opened("app"), "Without a model").value is offline
 
 
 @APPS
@@ -278,7 +278,7 @@ def test_an_address_of_a_model_that_cannot_be_reached_is_an_error_on_the_page(
 ) -> None:
     monkeypatch.setenv("VRAG_MODEL_RETRIES", "0")
     test = opened("app")
-    fill(test, Offline_policy=False)
+    fill(test, Without_a_model=False)
     test.run()
     fill(test, Base_URL="http://127.0.0.1:9/v1", Search_URL=search_url)
     ask(test)

@@ -1,4 +1,4 @@
-"""What the offline policy cannot say, in the words of every door."""
+"""The outcomes of questions without a model, in the words of every interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.policies.extractive import ExtractiveGraphPolicy, ExtractivePolicy
-from vrag.agent.policy import OFFLINE
+from vrag.agent.policy import WITHOUT_MODEL
 from vrag.agent.runs.run_result import BY_READER, LOOK_WHETHER, NOTHING_FOUND, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState
 from vrag.model_profiles import profile_named
@@ -91,7 +91,7 @@ def test_the_page_knows_the_offline_policy_by_its_name() -> None:
         r'export const WITHOUT_MODEL = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8")
     )
     for policy in (ExtractivePolicy, ExtractiveGraphPolicy):
-        assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == OFFLINE
+        assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == WITHOUT_MODEL
 
 
 def evidence_of(page: int) -> Evidence:

@@ -48,7 +48,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.method import ActionOutcome, Context, Episode, Method
 from vrag.agent.policy import (
-    OFFLINE,
+    WITHOUT_MODEL,
     Delta,
     EnclosedImage,
     FinishReason,
@@ -177,9 +177,9 @@ class Run:
     """Sentences about what of the pages could not be read, by a fault of the program."""
 
     @property
-    def is_offline(self) -> bool:
+    def is_without_model(self) -> bool:
         """True without a model: then nothing is repaired, withdrawn or judged."""
-        return self.settings.policy == OFFLINE
+        return self.settings.policy == WITHOUT_MODEL
 
     @property
     def follows_draft(self) -> bool:
@@ -252,7 +252,7 @@ class Run:
 
     async def _find_absence(self, review: AnswerReview) -> str:
         """Return why a run without a model has found nothing; empty where it has."""
-        is_nothing = review.text is None and not review.evidence and self.settings.policy == OFFLINE
+        is_nothing = review.text is None and not review.evidence and self.is_without_model
         if self.explain_absence is None or not is_nothing:
             return ""
         try:
@@ -296,7 +296,7 @@ class Run:
             given=text,
             verify=self.settings.verify is not VerifyMode.OFF,
             conflicts=self.settings.conflicts,
-            places=self.is_offline,
+            places=self.is_without_model,
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
@@ -309,11 +309,11 @@ class Run:
                 review,
                 self.environment,
                 self.drawn or self.environment.searcher,
-                places=self.is_offline,
+                places=self.is_without_model,
             )
             with suppress(_OutOfTime):  # what the text says stays stated
                 review = await self._in_thread(read_in_thread, grace=GRACE_SECONDS)
-        if self.judge is not None and review.to_judge is not None and not self.is_offline:
+        if self.judge is not None and review.to_judge is not None and not self.is_without_model:
             judging = judge_claims(self.judge, review.to_judge)
             try:
                 claims = await self._interruptible(judging, grace=GRACE_SECONDS)
@@ -330,7 +330,7 @@ class Run:
         """Return whether the model may answer anew: some of its answer is in doubt, and steps are left."""
         return (
             self.settings.verify is VerifyMode.REPAIR
-            and not self.is_offline
+            and not self.is_without_model
             and review.stop_reason is StopReason.ANSWERED
             and bool(claims_in_doubt(review.claims))
             and self.log.step < self.settings.limits.steps
@@ -345,7 +345,7 @@ class Run:
 
     def _give(self, review: AnswerReview, absence: str) -> None:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
-        may_withdraw = self.settings.verify is VerifyMode.WITHDRAW and not self.is_offline
+        may_withdraw = self.settings.verify is VerifyMode.WITHDRAW and not self.is_without_model
         withdrawn = may_withdraw and bool(claims_in_doubt(review.claims))
         for conflict in review.conflicts:
             self.log.add(ConflictFound, conflict=conflict)

@@ -269,7 +269,7 @@ class Method(ABC):
     """The options of the memory, where there is one."""
 
     @abstractmethod
-    def offline_policy(self, environment: Environment) -> Policy:
+    def policy_without_model(self, environment: Environment) -> Policy:
         """Open the policy without a model that writes replies in the grammar of this method."""
 
     @abstractmethod

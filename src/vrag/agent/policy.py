@@ -18,7 +18,7 @@ MAX_PLACES = 10
 """Pages that are read without a model, and places that are given where no answer is certain."""
 WORDS_SOUGHT = "The words worth looking for: "
 """The beginning of the thought with which a search without a model begins, behind remarks on the question."""
-OFFLINE = "extractive"
+WITHOUT_MODEL = "extractive"
 """Name of the policy that reads the pages without a model, and must say so."""
 
 

@@ -12,7 +12,7 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import Event, MemoryUpdated, ModelCalled, RunSettings, SearchReturned, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.memory.memory_graph import Graph, Node
-from vrag.agent.policy import OFFLINE, WORDS_SOUGHT
+from vrag.agent.policy import WITHOUT_MODEL, WORDS_SOUGHT
 from vrag.agent.runs.run_result import MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
@@ -48,7 +48,7 @@ class RunPrinter:
     def print_event(self, event: Event) -> None:
         """Print an event, if it says anything to people."""
         if isinstance(event, events.RunStarted):
-            self._is_without_model = event.settings.policy == OFFLINE
+            self._is_without_model = event.settings.policy == WITHOUT_MODEL
         if self._is_without_model:
             self._print_progress(event)
         else:
@@ -195,7 +195,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     if run.answer is None:
         _print_no_answer(run, started.settings, state, settings)
     else:
-        _print_answer(run, offline=run.is_offline)
+        _print_answer(run, without_model=run.is_without_model)
     _print_claims(run)
     for conflict in run.conflicts:
         echo(("  ! ", "yellow"), plain(conflict.sentence))
@@ -214,14 +214,14 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
     echo((f"{_cost(stored)} · run {stored.id}{files}", "dim"))
 
 
-def _print_answer(run: RunResult, *, offline: bool) -> None:
+def _print_answer(run: RunResult, *, without_model: bool) -> None:
     """Print an answer with its markers, and its computation and its sentence or row."""
     text = run.marked_answer.text
-    if out.is_terminal and not offline and "\n" in text.strip():
+    if out.is_terminal and not without_model and "\n" in text.strip():
         echo(("Answer:", "bold green"))
         _print_markdown(write_markdown(sign_answer(run), "\\[{}\\]".format, formulas=False))
     else:
-        echo(("Answer: ", "bold" if offline else "bold green"), plain(text))
+        echo(("Answer: ", "bold" if without_model else "bold green"), plain(text))
     if run.reading is not None:
         for line in filter(None, (run.reading.arithmetic, run.reading.context)):
             echo("        ", (plain(line, MAX_TEXT_CHARS), "dim"))
@@ -258,7 +258,7 @@ def _print_no_answer(
             " (without a model, no answer is certain enough; choose one with --model):",
         )
     elif run.stop_reason is StopReason.ABSTAINED:
-        if run.is_offline:
+        if run.is_without_model:
             echo(("Nothing found: ", "bold yellow"), plain(run.unanswered()))
         else:
             closest = " Closest matches:" if run.evidence else ""
@@ -303,7 +303,7 @@ def _stop_text(run: RunResult, limits: Limits) -> str:
 def _cost(stored: StoredRun) -> str:
     """Return steps, tokens and time of a run in one line; a call that failed took time too."""
     run = stored.result
-    if run.is_offline:
+    if run.is_without_model:
         return f"{run.seconds:.1f} s"
     usage = run.usage
     parts = [count(run.calls, "step")]

@@ -257,7 +257,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
 
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.tools))
     _check_model_named(settings)
-    return open_method(settings).offline_policy(environment)
+    return open_method(settings).policy_without_model(environment)
 
 
 def _wording(settings: Settings) -> Instruction | None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vrag.server.runs.schema import AgentSelection
     from vrag.settings import Settings
 
-WITHOUT_MODEL = "Without a model: finds places and short answers"
+TITLE_WITHOUT_MODEL = "Without a model: finds places and short answers"
 _AGENTS = tuple(
     schema.AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
     for name in get_args(AgentName)
@@ -70,7 +70,9 @@ class Agents:
         settings = self.settings
         return schema.Capabilities(
             agents=_AGENTS,
-            models=tuple(schema.ModelChoice(name=name, title=name or WITHOUT_MODEL) for name in self._models),
+            models=tuple(
+                schema.ModelChoice(name=name, title=name or TITLE_WITHOUT_MODEL) for name in self._models
+            ),
             collections=tuple(map(_describe_collection, self.registry.open_collections)),
             defaults=schema.Defaults(
                 agent=settings.agent,

@@ -100,7 +100,7 @@ class Session:
         """Return what is searched and who answers, in two lines."""
         places = ", ".join(collection.address for collection in self.collections.values())
         scope = "" if self.scope is None else f", {len(self.scope)} documents"
-        model = hide_credentials(self.settings.model) or "offline"
+        model = hide_credentials(self.settings.model) or "without a model"
         searched = places or hide_credentials(self.settings.search_url)
         return f"Session({searched}{scope})\n  agent {self.settings.agent}, {model}"
 

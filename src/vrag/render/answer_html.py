@@ -69,7 +69,7 @@ def answer_html(run: RunView, anchor: str = "evidence-", label: str = "", headin
         attributes = {"class": "cite", "href": f"#{anchor}{number}", "aria-label": f"Evidence {name}"}
         return AnswerElement("a", (f"[{name}]",), attributes)
 
-    return _markup(answer_elements(sign_answer(run.result, is_quote=run.is_offline), cite, heading))
+    return _markup(answer_elements(sign_answer(run.result, is_quote=run.is_without_model), cite, heading))
 
 
 def turn_html(answer: str) -> Markup:

@@ -230,7 +230,7 @@ class Report:
 
         def cited_answer(part: ReportPart) -> Markup:
             """Return a place for an answer, whose empty lines remain: no other text has null characters."""
-            answer = sign_answer(part.run_view.result, is_quote=part.run_view.is_offline)
+            answer = sign_answer(part.run_view.result, is_quote=part.run_view.is_without_model)
             answers.append(write_markdown(answer, lambda number: cite(part.number, number)))
             return Markup(f"\0{len(answers) - 1}\0")  # noqa: S704 - a number
 

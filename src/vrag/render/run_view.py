@@ -119,9 +119,9 @@ class RunView:
         return self.started.settings
 
     @property
-    def is_offline(self) -> bool:
+    def is_without_model(self) -> bool:
         """True if no model wrote its answer: it is a quote."""
-        return self.result.is_offline
+        return self.result.is_without_model
 
     @property
     def method_name(self) -> str:
@@ -183,7 +183,7 @@ class RunView:
         documents = self.started.settings.environment.documents
         facts = {
             "agent": self.method_name,
-            "model": "none" if self.is_offline else self.settings.policy,
+            "model": "none" if self.is_without_model else self.settings.policy,
             "collection": self.started.collection,
             "documents": f"only {count(len(documents), 'chosen document')}" if documents else "",
             "asked": when(self.started.ts),

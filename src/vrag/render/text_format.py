@@ -264,11 +264,11 @@ def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
     if isinstance(result.end, events.RunFailed):
         note = f"The run ended with a {result.end.boundary}."
     elif result.answer is not None:
-        if result.is_offline:
+        if result.is_without_model:
             name, mood = FOUND_ON_PAGE
     elif result.withdrawn is not None:
         name, mood = WITHDRAWN
-    elif reason is StopReason.ABSTAINED and result.is_offline:
+    elif reason is StopReason.ABSTAINED and result.is_without_model:
         has_places = result.kind is ResultKind.PLACES
         (name, mood), note = PLACES if has_places else NOTHING, A_MODEL
     text = result.unanswered(under_way=under_way) if result.answer is None else result.answer

@@ -41,7 +41,7 @@ def trust_line(run: RunResult) -> str:
 
     Without a model nothing is verified: the line says how the words were found.
     """
-    if not run.is_offline:
+    if not run.is_without_model:
         return summarize_claims(run.claims)
     if run.answer is None:
         return ""
@@ -88,7 +88,7 @@ def _describe_reading_twice(run: RunResult) -> str:
 
 def list_claims(run: RunResult) -> tuple[CheckedClaim, ...]:
     """Return the claims of a run that are shown; none without a model, which says no more than the page."""
-    return () if run.is_offline else run.claims
+    return () if run.is_without_model else run.claims
 
 
 def notable_claims(claims: Iterable[CheckedClaim]) -> list[CheckedClaim]:

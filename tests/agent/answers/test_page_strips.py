@@ -104,7 +104,7 @@ def test_an_answer_that_is_misread_is_withdrawn(tmp_path: Path) -> None:
 def test_without_a_model_an_answer_that_is_misread_becomes_places(tmp_path: Path, lies: bool) -> None:
     collection = collection_of(tmp_path, lies=lies)
     environment = Environment(Engine(collection), PROFILE)
-    run = run_of(collection, VragMethod().offline_policy(environment))
+    run = run_of(collection, VragMethod().policy_without_model(environment))
     if lies:
         assert run.answer is None
         assert run.evidence

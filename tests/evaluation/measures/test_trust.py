@@ -9,7 +9,7 @@ from shown_runs import evidence, run
 
 from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.events import RunSettings, RunStarted, StopReason
-from vrag.agent.policy import OFFLINE
+from vrag.agent.policy import WITHOUT_MODEL
 from vrag.agent.runs.run_result import RunResult
 from vrag.evaluation.measures.run_measures import TRUST, trust
 
@@ -27,7 +27,7 @@ def claimed(*verdicts: str) -> RunResult:
 def abstained(*, offline: bool, shows: bool = True) -> RunResult:
     """A run without an answer that shows one piece of evidence, or none."""
     start = RunStarted.model_construct(
-        settings=RunSettings.model_construct(policy=OFFLINE if offline else "a model")
+        settings=RunSettings.model_construct(policy=WITHOUT_MODEL if offline else "a model")
     )
     cites = (evidence(3),) if shows else ()
     return replace(run(cites=cites, answer=None, stop=StopReason.ABSTAINED), start=start)

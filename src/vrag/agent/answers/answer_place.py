@@ -22,7 +22,7 @@ from vrag.reading import completed
 from vrag.reading.answer import Mark, MarkRole, Reading, ReadPage
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.cell_ranges import name_cells
-from vrag.reading.places.evidence_region import end_between_words
+from vrag.reading.places.evidence_region import MOST, end_between_words
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question, find_question_words
 from vrag.reading.questions.overview import asks_for_overview, fits_no_answer
 from vrag.reading.reader import THRESHOLD, find_answer
@@ -37,8 +37,6 @@ MAX_PART = 0.5
 """Share of the page up to which a part of it is shown instead."""
 LARGE = 0.25
 """Share of the page from which evidence does not point at a place."""
-SMALL = 0.12
-"""Share of the page up to which a closer look of an agent is a place as it is."""
 WHOLE_PAGE = 0.98
 """Share of the page from which evidence is the whole of it."""
 SAME = 1e-3
@@ -142,7 +140,7 @@ def locate_places(
         pages = [open_page(environment.searcher, environment.item(item)) for item in entries]
     except (SearchError, CollectionError):
         return tuple(evidence), ()
-    coarse = [entry for entry in entries.values() if not _is_small(entry)]
+    coarse = [entry for entry in entries.values() if area_of(entry) > MOST]
     items = {entry.item for entry in coarse if entry.seconds is None}
     wide = [page for page in pages if page.item.id in items]
     narrowed = _narrow(whole, "", coarse, wide, environment)
@@ -160,20 +158,12 @@ def _choose_places(evidence: Sequence[Evidence], *, closely: bool) -> dict[str, 
     chosen: dict[str, Evidence] = {}
     for item in items:
         own = [entry for entry in evidence if entry.item == item]
-        chosen[item] = min(own, key=_size) if closely else max(own, key=_size)
+        chosen[item] = min(own, key=area_of) if closely else max(own, key=area_of)
     return chosen
 
 
-def _size(entry: Evidence) -> float:
-    return 1.0 if entry.box is None else area(entry.box)
-
-
 def _is_whole(entry: Evidence) -> bool:
-    return _size(entry) > WHOLE_PAGE
-
-
-def _is_small(entry: Evidence) -> bool:
-    return _size(entry) <= SMALL
+    return area_of(entry) > WHOLE_PAGE
 
 
 def _mark_question(question: str, entry: Evidence, page: PageText) -> Evidence:
@@ -306,6 +296,11 @@ def with_cells(evidence: Evidence, item: Item, marks: Iterable[Mark]) -> Evidenc
     boxes = [mark.box for mark in marks if mark.role is not MarkRole.HEAD]
     names = dict.fromkeys(filter(None, (name_cells(item, box) for box in boxes)))
     return evidence.model_copy(update={"cells": ", ".join(names)}) if names and evidence.cells else evidence
+
+
+def area_of(evidence: Evidence) -> float:
+    """Return the area of a piece of evidence, as a share of the page; 1 without a rectangle."""
+    return 1.0 if evidence.box is None else area(evidence.box)
 
 
 def area(box: BoxSides) -> float:

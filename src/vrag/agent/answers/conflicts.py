@@ -71,7 +71,7 @@ class ConflictPlace(BaseModel):
 
     @property
     def claim(self) -> str:
-        """What it says, and where: “84,210” in report.pdf, page 3 (2024-05-02)."""
+        """The value and its place: “84,210” in report.pdf, page 3 (2024-05-02)."""
         facts = ", ".join(filter(None, (self.dated, *self.revision)))
         value = self.value if len(self.value) <= MAX_VALUE_CHARS else f"{self.value[: MAX_VALUE_CHARS - 1]}…"
         return f"“{value.rstrip('.')}” in {self.page_name}" + (f" ({facts})" if facts else "")
@@ -92,7 +92,7 @@ class FoundConflict(BaseModel):
 
     @property
     def topic(self) -> str:
-        """What the two sides are about."""
+        """The subject and the attribute of both sides."""
         return ", ".join(filter(None, (self.subject, self.attribute)))
 
     @property

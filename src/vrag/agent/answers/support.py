@@ -15,6 +15,7 @@ from vrag.agent.answers.answer_place import (
     MAX_ANSWER_CHARS,
     MAX_PAGES,
     area,
+    area_of,
     covers,
     cut_out,
     locate_answer,
@@ -179,14 +180,10 @@ def _marked(evidence: Sequence[Evidence]) -> list[int]:
     for at, entry in enumerate(evidence):
         best = smallest.get(entry.item)
         if any(mark.role is not MarkRole.HEAD for mark in entry.marks) and (
-            best is None or _size(entry) < _size(evidence[best])
+            best is None or area_of(entry) < area_of(evidence[best])
         ):
             smallest[entry.item] = at
     return list(smallest.values())
-
-
-def _size(evidence: Evidence) -> float:
-    return 1.0 if evidence.box is None else area(evidence.box)
 
 
 def _meant(evidence: Sequence[Evidence], *, named: bool) -> list[int]:

@@ -38,7 +38,7 @@ class Rag(Method):
     reselect: bool = field(default=False, init=False)
     memory: None = field(default=None, init=False)
 
-    def offline_policy(self, environment: Environment) -> Policy:
+    def policy_without_model(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractiveReader
 
@@ -95,7 +95,7 @@ class React(VragMethod):
     trainable: ClassVar[bool] = False
     follows_checkpoints: ClassVar[bool] = False
 
-    def offline_policy(self, environment: Environment) -> Policy:
+    def policy_without_model(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractivePolicy
 

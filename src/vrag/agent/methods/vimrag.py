@@ -65,7 +65,7 @@ class Vimrag(Method):
     trainable: ClassVar[bool] = True
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
-    def offline_policy(self, environment: Environment) -> Policy:
+    def policy_without_model(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractiveGraphPolicy
 

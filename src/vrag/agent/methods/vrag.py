@@ -45,7 +45,7 @@ class VragMethod(Method):
     follows_checkpoints: ClassVar[bool] = True
     memory: None = field(default=None, init=False)
 
-    def offline_policy(self, environment: Environment) -> Policy:
+    def policy_without_model(self, environment: Environment) -> Policy:
         """Open the policy without a model; see `Method`."""
         from vrag.agent.policies.extractive import ExtractivePolicy
 

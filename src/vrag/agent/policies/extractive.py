@@ -20,7 +20,7 @@ from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.page_reading import open_page
 from vrag.agent.policy import (
     MAX_PLACES,
-    OFFLINE,
+    WITHOUT_MODEL,
     WORDS_SOUGHT,
     Delta,
     Message,
@@ -41,7 +41,7 @@ from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.evidence_region import RankedRegion, ranked_regions, region_around
 from vrag.reading.questions.descriptions import find_description
-from vrag.reading.questions.overview import asks_for_overview, fits_no_answer, names_nothing
+from vrag.reading.questions.overview import asks_for_overview, names_nothing
 from vrag.reading.reader import THRESHOLD, read
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
@@ -54,7 +54,7 @@ _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<wor
 
 
 @dataclass(frozen=True, slots=True)
-class OfflinePolicy(ABC):
+class PolicyWithoutModel(ABC):
     """The base of the policies without a model, one for each grammar."""
 
     searcher: Searcher
@@ -73,7 +73,7 @@ class OfflinePolicy(ABC):
     @property
     def name(self) -> str:
         """The name in run files and on the command line."""
-        return OFFLINE
+        return WITHOUT_MODEL
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -98,15 +98,15 @@ class OfflinePolicy(ABC):
         readings = read(question, pages, text_reader=self.text_reader, options=self.reading)
         return next(iter(readings), None)
 
-    def _may_answer(self, question: str, reading: Reading | None) -> TypeGuard[Reading]:
-        """Return whether a reading may be given as an answer to a question."""
+    def _may_answer(self, reading: Reading | None) -> TypeGuard[Reading]:
+        """Return whether a reading may be given as an answer."""
         if reading is None or reading.probability < self.threshold:
             return False
-        return not self.certain or (reading.is_certain and not fits_no_answer(question))
+        return reading.is_certain or not self.certain
 
-    def _answer(self, question: str, reading: Reading | None) -> tuple[str, Answer]:
+    def _answer(self, reading: Reading | None) -> tuple[str, Answer]:
         """Return a thought and the answer of the reader, or an abstention: places are shown then."""
-        if reading is None or not self._may_answer(question, reading):
+        if not self._may_answer(reading):
             return "No answer is certain enough: places that may answer are shown.", Answer(ABSTENTION)
         thought = f"{reading.arithmetic or reading.context} ({reading.probability:.0%} likely)"
         return without_tags(thought), Answer(without_tags(reading.answer) or ABSTENTION)
@@ -147,7 +147,7 @@ class ResolvedQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractivePolicy(OfflinePolicy):
+class ExtractivePolicy(PolicyWithoutModel):
     """A policy that looks at the best few pages and answers with words or cells of them.
 
     Before it abstains, it crops to where most words of the question are: people see where it looked.
@@ -173,7 +173,7 @@ class ExtractivePolicy(OfflinePolicy):
             return second
         nearest = self._read(summary.question, summary.items)
         crop = self._crop(summary, nearest) if self.crops and may_look else None
-        return crop or self._answer(summary.question, nearest)
+        return crop or self._answer(nearest)
 
     def _has_more(self, summary: _RunSummary) -> bool:
         """Return whether another search with the same words may show pages that are worth reading."""
@@ -219,13 +219,13 @@ class ExtractivePolicy(OfflinePolicy):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractiveReader(OfflinePolicy):
+class ExtractiveReader(PolicyWithoutModel):
     """A policy for RAG that quotes the words that answer from the pages shown with the question."""
 
     def _decide(self, history: Sequence[Message]) -> tuple[str, Action]:
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = self._answer(resolved.text, self._read(resolved.text, shown))
+        thought, answer = self._answer(self._read(resolved.text, shown))
         return resolved.remark + thought, answer
 
 
@@ -263,7 +263,7 @@ class _RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractiveGraphPolicy(OfflinePolicy):
+class ExtractiveGraphPolicy(PolicyWithoutModel):
     """A policy for VimRAG that searches once or twice, memorises what answers, and quotes it.
 
     It reads its own summaries back from the graph.
@@ -294,7 +294,7 @@ class ExtractiveGraphPolicy(OfflinePolicy):
         """
         items = {label: parts[0].item for label, parts in results.items() if parts}
         reading = self._read(summary.question, filter(None, items.values()))
-        likely = reading if self._may_answer(summary.question, reading) else None
+        likely = reading if self._may_answer(reading) else None
         words = without_tags(likely.answer) if likely else ""
         answering = likely.item if likely and words else None
         found = next((label for label, item in items.items() if item == answering), None)

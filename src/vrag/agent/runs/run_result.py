@@ -40,7 +40,7 @@ from vrag.agent.events import (
 from vrag.agent.evidence import BoxSides, Evidence, place_of
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.methods import METHODS
-from vrag.agent.policy import OFFLINE
+from vrag.agent.policy import WITHOUT_MODEL
 from vrag.errors import RunError, VragError
 from vrag.types import Hit
 
@@ -263,7 +263,7 @@ class RunResult:
     @property
     def _cost(self) -> str:
         steps = f"{len(self.steps)} steps"
-        return steps if self.is_offline else f"{steps}, {self.usage.visual_tokens:,} visual tokens"
+        return steps if self.is_without_model else f"{steps}, {self.usage.visual_tokens:,} visual tokens"
 
     def _repr_html_(self) -> Markup:
         """Return question, answer, evidence with pictures, and cost as HTML for a notebook.
@@ -275,7 +275,7 @@ class RunResult:
             entry.format(number, piece, self._picture(piece) if number <= MAX_PICTURES else "")
             for number, piece in enumerate(self.rests, 1)
         )
-        notes = [BY_READER] if self.answer is not None and self.is_offline else []
+        notes = [BY_READER] if self.answer is not None and self.is_without_model else []
         outcome, cost = self._outcome, " · ".join([*notes, self._cost, *self.notices])
         return Markup(
             '<div class="tex2jax_ignore mathjax_ignore"><p><bdi>{}</bdi></p>'
@@ -300,14 +300,14 @@ class RunResult:
         """An answer, places without an answer, or neither. Only runs without a model have places."""
         if self.answer is not None:
             return ResultKind.ANSWER
-        is_abstention = self.is_offline and self.stop_reason is StopReason.ABSTAINED
+        is_abstention = self.is_without_model and self.stop_reason is StopReason.ABSTAINED
         has_places = is_abstention and self.withdrawn is None and bool(self.evidence)
         return ResultKind.PLACES if has_places else ResultKind.NONE
 
     @property
-    def is_offline(self) -> bool:
+    def is_without_model(self) -> bool:
         """True if the question is answered without a model, which must be said."""
-        return self.start is not None and self.start.settings.policy == OFFLINE
+        return self.start is not None and self.start.settings.policy == WITHOUT_MODEL
 
     def unanswered(self, *, under_way: bool = False) -> str:
         """Say in a sentence why there is no answer; without an end, that it is `under_way` or interrupted."""
@@ -325,7 +325,7 @@ class RunResult:
             return f"{MAY_ANSWER}."
         return (
             self.absence or NOTHING_FOUND
-            if self.is_offline
+            if self.is_without_model
             else "The agent found no answer in the documents that it can support."
         )
 

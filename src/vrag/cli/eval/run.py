@@ -32,7 +32,9 @@ from vrag.render.text_format import count
 from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
 
-OFFLINE = "No model is set: questions are answered without a model. --seed and --temperature have no effect."
+NO_MODEL_NOTE = (
+    "No model is set: questions are answered without a model. --seed and --temperature have no effect."
+)
 MIN_SENTENCE_WORDS = 6
 """Words from which a wrong answer may be a sentence with the right one in it."""
 STRICT_RULES = (
@@ -140,7 +142,7 @@ def run(
     )
     job.check_folder()
     if not report.settings.model:
-        warn(OFFLINE)
+        warn(NO_MODEL_NOTE)
     ask_about_family(report.settings)
     session = source.open_session(report)
     evaluation = job.run(session)

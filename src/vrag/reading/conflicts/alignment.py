@@ -22,7 +22,7 @@ MAX_NAME_WORDS = 6
 
 
 class ConflictKind(StrEnum):
-    """What two sides of a conflict have otherwise."""
+    """The kind of value in which the sides of a conflict differ."""
 
     NUMBER = "number"
     DATE = "date"
@@ -44,7 +44,7 @@ _MIN_SHARED = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What two assertions disagree on: the places of the values in their texts."""
+    """The values on which two assertions disagree: their places in the texts."""
 
     kind: ConflictKind
     spans: tuple[Span, Span]

@@ -1,4 +1,4 @@
-"""What a page asserts: its sentences and the cells of its tables, with their words, scope and values."""
+"""The assertions of a page: sentences and cells of tables, with their words, scope and values."""
 
 from __future__ import annotations
 

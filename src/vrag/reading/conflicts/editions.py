@@ -1,4 +1,4 @@
-"""What a document is about, and when it was written: its title, period, dates and the words of editions."""
+"""The subject and the date of a document: its title, period, dates and the words of editions."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _may_be_of_same(one: Assertion, other: Assertion) -> bool:
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found, and what makes it doubtful."""
+    """The disagreements that were found, and the reasons for doubt in them."""
 
     subjects: DocumentSubjects
     found: list[tuple[Assertion, Assertion, Disagreement]] = field(

@@ -228,10 +228,10 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         looked_at=looked_at,
         reading=outline.reading,
     )
-    offline = outline.is_offline
+    without_model = outline.is_without_model
     verdicts = _describe_trust(outline) + _conflicts(outline)
     if outline.answer is None:
-        message = _reason(outline, offline=offline)
+        message = _reason(outline, without_model=without_model)
         heading = _PLACES if outline.kind is ResultKind.PLACES else _LOOKED
         sources = _source_list(heading, evidence[:_MAX_LOOKED_AT], evidence[_MAX_LOOKED_AT:])
         return CompletionReply(message, verdicts + sources, (), part, is_cut)
@@ -276,13 +276,13 @@ def usage_of(outline: RunResult) -> CompletionUsage:
     )
 
 
-def _reason(outline: RunResult, *, offline: bool) -> str:
+def _reason(outline: RunResult, *, without_model: bool) -> str:
     """Return why there is no answer."""
     if outline.withdrawn is not None:
         return f"{_WITHDRAWN}{_escape(outline.withdrawn)}"
     if outline.kind is ResultKind.PLACES:
         return _UNCERTAIN
-    if offline and outline.stop_reason is StopReason.ABSTAINED:
+    if without_model and outline.stop_reason is StopReason.ABSTAINED:
         return f"{_NOTHING}{_escape(outline.unanswered())}"
     return _NO_ANSWER.get(outline.stop_reason or StopReason.FAULT, "There is no answer.")
 

@@ -19,7 +19,7 @@ from vrag.server.openai.errors import InvalidRequest
 from vrag.server.openai.reply import plain_answer
 from vrag.server.runs.schema import Capabilities, RunOptions, RunRequest, at_most
 
-WITHOUT_MODEL = "without-a-model"
+NAME_WITHOUT_MODEL = "without-a-model"
 """Name of the policy without a model in this interface."""
 _IGNORED_ROLES = frozenset({"system", "developer"})
 """Roles whose messages are accepted and not obeyed: an agent follows its own instruction."""
@@ -244,7 +244,7 @@ def _model_names(offer: Capabilities) -> dict[str, NamedAgent]:
     for agent in offer.agents:
         for model in offer.models:
             names.setdefault(
-                f"{agent.name}/{model.name or WITHOUT_MODEL}", NamedAgent(agent.name, model.name)
+                f"{agent.name}/{model.name or NAME_WITHOUT_MODEL}", NamedAgent(agent.name, model.name)
             )
     return names
 
