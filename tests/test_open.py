@@ -432,7 +432,7 @@ def test_a_session_and_a_result_are_represented_in_a_few_lines(session: vrag.Ses
     result = session.ask("What is the single fare for a kayak?")
     assert len(repr(session)) < 300
     assert "1 documents" in repr(session)
-    assert repr(session).endswith("agent vrag, offline")
+    assert repr(session).endswith("agent vrag, without a model")
     lines = repr(result).splitlines()
     assert lines[0] == "RunResult('What is the single fare for a kayak?')"
     assert "12 crowns" in lines[1]
