@@ -1,7 +1,7 @@
 """Right, or silent: what answers without a model are worth, and what their verdicts are worth.
 
     python -m benchmarks.trust [SET ...] [--work DIR] [--json FILE]
-    python -m benchmarks.trust --from FILE
+    python -m benchmarks.trust --from FILE [--figure FILE]
 
 Every question is put to the agent as `vrag ask` builds it, without a model. The sets are:
 
@@ -41,6 +41,7 @@ from pydantic import TypeAdapter
 import vrag
 from benchmarks.grounding import open_documents
 from benchmarks.reading import is_right
+from benchmarks.trust_chart import draw_trust
 from benchmarks.trust_figures import TrustRecord, TrustReport
 from benchmarks.trust_rules import Accepted, accepted_forms, amounts_of, is_accepted, lacks_scale
 from vrag.agent.events import AnswerGiven
@@ -374,6 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("trust"), help="folder for collections; kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all records in a file")
     parser.add_argument("--from", type=Path, metavar="FILE", dest="kept", help="count records that were kept")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw reliability and precision")
     options = parser.parse_args(arguments)
     if unknown := set(options.sets) - set(SETS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(SETS)}")
@@ -383,6 +385,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = load(options.kept) if options.kept else run_sets(names, options)
     if options.json:
         keep(report, options.json)
+    if options.figure:
+        draw_trust(report.records, options.figure)
     print("\n".join(report.lines()))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from benchmarks import trust
 from benchmarks.trust import NAMED_PLACE, QUESTIONS, is_right_by_rule, load, main
@@ -239,3 +240,12 @@ def test_cases_are_asked_each_on_its_own_files(tmp_path: Path, capsys: pytest.Ca
     assert "480" not in f"{second.answer} {second.candidate}"  # the other file is not searched
     assert not second.candidate_is_right
     assert "questions: 2;" in capsys.readouterr().out
+
+
+def test_a_picture_is_drawn_of_a_kept_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, picture = tmp_path / "kept.json", tmp_path / "new" / "trust.png"
+    trust.keep(TrustReport([make_record(), RIGHT] * 6), kept)
+    main(["--from", str(kept), "--figure", str(picture)])
+    with Image.open(picture) as drawn:
+        assert drawn.width > 2 * drawn.height
+    assert "questions: 12;" in capsys.readouterr().out
