@@ -244,7 +244,8 @@ def test_cases_are_asked_each_on_its_own_files(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_picture_is_drawn_of_a_kept_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept, picture = tmp_path / "kept.json", tmp_path / "new" / "trust.png"
-    trust.keep(TrustReport([make_record(), RIGHT] * 6), kept)
+    read = make_record(candidate="9", candidate_kind="cell", probability=0.6, is_certain=True)
+    trust.keep(TrustReport([read, RIGHT] * 6), kept)
     main(["--from", str(kept), "--figure", str(picture)])
     with Image.open(picture) as drawn:
         assert drawn.width > 2 * drawn.height
