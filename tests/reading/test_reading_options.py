@@ -10,7 +10,7 @@ import pytest
 from vrag.geometry import Box, Size
 from vrag.reading.answer import FULL_READING, Reading, ReadPage
 from vrag.reading.answer_features import ANSWER_FEATURES
-from vrag.reading.certainty import THRESHOLDS, CandidateKind
+from vrag.reading.certainty import THRESHOLDS, CandidateKind, CertaintyCheck
 from vrag.reading.labelled_values import MatchedValue
 from vrag.reading.line_scoring import FITTING, RANK
 from vrag.reading.page_candidates import PageCandidate
@@ -196,3 +196,23 @@ def test_running_text_is_certain_where_its_probability_is_high(text: str, is_cer
     assert [reading.is_certain for reading in best[:1]] == [is_certain] * min(len(best), 1)
     least = THRESHOLDS[CandidateKind.VALUE]
     assert all(reading.is_certain <= (reading.probability >= least) for reading in best)
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "given"),
+    [
+        ("The sales tax is 9.25 % of the price.", "What is the sales tax in percent?", True),
+        ("The total sales tax is 9.25 % of the price.", "What is the total sales tax?", False),
+        ("Of all participants, 43 dropped out.", "How many participants dropped out?", True),
+        ("In each arm there will be 43 participants.", "How many participants dropped out?", False),
+    ],
+)
+def test_a_value_is_certain_where_it_is_what_the_question_asks_for(
+    text: str, question: str, given: bool
+) -> None:
+    check = CertaintyCheck.of(question, [passage("a.md", 1, text)])
+    placed = [(read_page_text(passage("a.md", 1, text)), [])]
+    candidates, _ = weigh_candidates(question, placed, load_text_reader())
+    numbers = [one for one in candidates if one.reading.text.replace(" ", "") in {"9.25%", "43"}]
+    assert numbers
+    assert {check.find_source(one) is CandidateKind.VALUE for one in numbers} == {given}

@@ -189,3 +189,39 @@ def test_a_number_of_the_question_is_not_certain_and_others_stay_so() -> None:
     reading = ask("What does a group of 10 or more pay?", group)
     assert reading.text == "10"
     assert not reading.is_certain
+
+
+INCOMES = """| Income | 2006 | 2007 |
+|---|---|---|
+| Net cash income | 16,717 | 17,542 |
+| Farm income | 9,310 | 8,877 |
+"""
+OUTLAYS = """| State | Planned family outlay | {other} |
+|---|---|---|
+| Bihar | 21,016 | {value} |
+| Goa | 4,055 | {value} |
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "is_certain"),
+    [
+        (INCOMES, "What was the net cash income in 2007?", True),
+        (INCOMES, "What was Siobhan’s net cash income in 2007?", False),  # whose it is is not said
+        (OUTLAYS.format(other="Roads", value="332"), "Which family outlay did Bihar have?", True),
+        (
+            OUTLAYS.format(other="Capital family outlay", value="332"),
+            "Which family outlay did Bihar have?",
+            False,
+        ),
+        (
+            OUTLAYS.format(other="Family outlay share", value="32 %"),
+            "Which family outlay did Bihar have?",
+            True,
+        ),
+    ],
+)
+def test_a_cell_is_certain_with_all_names_and_without_a_rival(
+    text: str, question: str, *, is_certain: bool
+) -> None:
+    assert ask(question, make_item(text=text)).is_certain == is_certain

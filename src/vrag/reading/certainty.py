@@ -99,6 +99,14 @@ _SHARE_ASKED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Words of questions that a percentage answers."""
+_AMOUNT_ASKED = re.compile(r"\b(?:total|amount|sum)\b", re.IGNORECASE)
+"""Words of questions that no percentage answers, unless they ask for a share too."""
+_MEASURE = re.compile(
+    r"\bhow\s+(?:much|many|[a-z]+(?=\s+(?:is|are|was|were|do|does|did|has|have)\b))", re.IGNORECASE
+)
+"""The words that ask for a measure, as in "How long is": its unit says the same in an answer."""
+_CAPITAL = re.compile(r"(?<=[\w,’'\")-] )[A-Z][\w’'-]*[a-z][\w’'-]*")
+"""A name in a question: a word with a capital letter that does not begin it."""
 _NEVER = frozenset(
     {AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.LIST, AnswerKind.COLOR, AnswerKind.YES_NO}
 )
@@ -152,7 +160,7 @@ class CertaintyCheck:
         """Return the source of a candidate; `OTHER` where it does not fit the question."""
         source, table = candidate.source, candidate.table
         if isinstance(source, ScoredSpan):
-            return self._find_span_source(candidate.reading.text)
+            return self._find_span_source(candidate.reading.text, candidate.absent)
         if not isinstance(source, RankedAnswer) or table is None:
             return CandidateKind.OTHER
         found = source.candidate
@@ -163,12 +171,18 @@ class CertaintyCheck:
             return CandidateKind.COMPUTED
         return CandidateKind.OTHER
 
-    def _find_span_source(self, text: str) -> CandidateKind:
-        """Return the source of words of running text: a value if they are of the kind that is asked for."""
+    def _find_span_source(self, text: str, absent: frozenset[str]) -> CandidateKind:
+        """Return the source of words of running text: a value if they are of the kind that is asked for.
+
+        The page of a value has most words of the question.
+        """
         kind, found = find_focus(self.question).kind, type_of_span(text)
         if kind in _NEVER or _SEVERAL.search(self.question) or _LOOKED_AT.search(self.question):
             return CandidateKind.SPAN
         if found is SpanType.PERCENT and not _SHARE_ASKED.search(self.question):
+            return CandidateKind.OTHER if _AMOUNT_ASKED.search(self.question) else CandidateKind.SPAN
+        asked = content_terms([_MEASURE.sub(" ", without_form(self.question))]) - _FRAME
+        if len(asked - absent) < MIN_NAMED * len(asked):
             return CandidateKind.SPAN
         if kind is AnswerKind.DATE and found is not SpanType.YEAR and find_day(text) is None:
             return CandidateKind.SPAN
@@ -197,6 +211,8 @@ class CertaintyCheck:
             _names_cell(asked, row, column)
             and not (row & asked) <= self.names
             and self._accounts_for(asked, around)
+            and self._has_names(around)
+            and not _find_rivals(asked, row, column, cell, table)
             and not asks_to_compute(self.question, row | column)
         )
 
@@ -214,6 +230,12 @@ class CertaintyCheck:
         heads += [cell.text for cell in cells]
         around = content_terms([table.caption, *heads])
         return asks_to_compute(self.question, frozenset()) and self._accounts_for(asked, around)
+
+    def _has_names(self, around: frozenset[str]) -> bool:
+        """Return whether words around a cell have all names of the question but those of its document."""
+        text = without_form(self.question)
+        named = content_terms(_CAPITAL.findall(text))
+        return named - self.subject - self.names <= around
 
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
@@ -285,6 +307,27 @@ def _names_cell(asked: frozenset[str], row: frozenset[str], column: frozenset[st
         whole <= asked and not asked.isdisjoint(part - whole or part)
         for whole, part in ((row, column), (column, row))
     )
+
+
+def _find_rivals(
+    asked: frozenset[str], row: frozenset[str], column: frozenset[str], cell: Cell, table: DocumentTable
+) -> list[Cell]:
+    """Return the other cells of a row whose columns the question names as well as that of a cell.
+
+    They have the words of the question that its column has, hardly more others, and a value of the same type.
+    """
+    named, others = asked & column, len(column - asked)
+    return [
+        rival
+        for rival in table.cells
+        if rival.row == cell.row
+        and rival.column >= table.header_columns
+        and rival.text != cell.text
+        and type_of_span(rival.text) is type_of_span(cell.text)
+        and named <= (heads := content_terms(split_title(table, rival.column)[1]) - row)
+        and len(heads - asked) <= others + (others > 0)
+        and named
+    ]
 
 
 def content_terms(texts: Iterable[str]) -> frozenset[str]:
