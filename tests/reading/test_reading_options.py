@@ -21,6 +21,7 @@ from vrag.reading.table_answers.candidates import RankedAnswer
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.question import analyse_question
 from vrag.reading.tables.finder import find_tables
+from vrag.reading.tables.table import DocumentTable
 from vrag.testing import passage
 from vrag.types import Item, ItemFacts, ItemKind, Word
 
@@ -199,20 +200,24 @@ def test_running_text_is_certain_where_its_probability_is_high(text: str, is_cer
 
 
 @pytest.mark.parametrize(
-    ("text", "question", "given"),
+    ("text", "question", "kind"),
     [
-        ("The sales tax is 9.25 % of the price.", "What is the sales tax in percent?", True),
-        ("The total sales tax is 9.25 % of the price.", "What is the total sales tax?", False),
-        ("Of all participants, 43 dropped out.", "How many participants dropped out?", True),
-        ("In each arm there will be 43 participants.", "How many participants dropped out?", False),
+        ("The sales tax is 9.25 % of the price.", "What is the sales tax in percent?", CandidateKind.VALUE),
+        ("The total sales tax is 9.25 % of the price.", "What is the total sales tax?", CandidateKind.OTHER),
+        ("Of all participants, 43 dropped out.", "How many participants dropped out?", CandidateKind.VALUE),
+        (
+            "In each arm there will be 43 participants.",
+            "How many participants dropped out?",
+            CandidateKind.SPAN,
+        ),
     ],
 )
 def test_a_value_is_certain_where_it_is_what_the_question_asks_for(
-    text: str, question: str, given: bool
+    text: str, question: str, kind: CandidateKind
 ) -> None:
     check = CertaintyCheck.of(question, [passage("a.md", 1, text)])
-    placed = [(read_page_text(passage("a.md", 1, text)), [])]
+    placed = [(read_page_text(passage("a.md", 1, text)), list[DocumentTable]())]
     candidates, _ = weigh_candidates(question, placed, load_text_reader())
     numbers = [one for one in candidates if one.reading.text.replace(" ", "") in {"9.25%", "43"}]
     assert numbers
-    assert {check.find_source(one) is CandidateKind.VALUE for one in numbers} == {given}
+    assert {check.find_source(one) for one in numbers} == {kind}
