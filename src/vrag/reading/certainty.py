@@ -36,6 +36,8 @@ class CandidateKind(StrEnum):
 
     CELL = "cell"
     """A cell that the question names."""
+    CHART = "chart"
+    """A number of a chart whose label and title the question names."""
     COMPUTED = "computed"
     """A number that follows from cells."""
     VALUE = "value"
@@ -48,6 +50,7 @@ class CandidateKind(StrEnum):
 
 THRESHOLDS: Mapping[CandidateKind, float] = {
     CandidateKind.CELL: 0.25,
+    CandidateKind.CHART: 0.25,
     CandidateKind.COMPUTED: 0.5,
     CandidateKind.VALUE: 0.39,
     CandidateKind.SPAN: 0.7,
@@ -65,6 +68,12 @@ _FRAME = frozenset(
 )
 """Verbs of questions that say nothing of what is asked for."""
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
+_CHART_TERMS = frozenset(
+    token.term for token in tokens("chart graph figure bar column line pie slice percent percentage share value")
+)
+"""Words of questions about a chart that its labels need not have."""
+_DERIVED = frozenset(token.term for token in tokens("growth change increase decrease density"))
+"""Words of heads of what is derived from a number, such as population growth, and not the number itself."""
 MIN_NAME_CHARS = 3
 """Letters of a word that names a document."""
 COMMON_WEIGHT = 0.5
@@ -157,7 +166,7 @@ class CertaintyCheck:
             return CandidateKind.OTHER
         found = source.candidate
         if found.operation is TableOperation.LOOKUP and self._is_named(found, table):
-            return CandidateKind.CELL
+            return CandidateKind.CHART if table.chart else CandidateKind.CELL
         is_single = bool(found.arithmetic) and _SEVERAL.search(self.question) is None
         if is_single and self._names_operands(found, table):
             return CandidateKind.COMPUTED
@@ -193,11 +202,13 @@ class CertaintyCheck:
         title, heads = split_title(table, cell.column)
         column = content_terms(heads)
         around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
+        stated = _CHART_TERMS if table.chart else frozenset[str]()
         return (
             _names_cell(asked, row, column)
             and not (row & asked) <= self.names
-            and self._accounts_for(asked, around)
-            and not asks_to_compute(self.question, row | column)
+            and self._accounts_for(asked, around | stated)
+            and (table.chart != "" or _DERIVED.isdisjoint((row | column) - asked))
+            and not asks_to_compute(self.question, row | column | (stated if "%" in cell.text else frozenset()))
         )
 
     def _asked_terms(self) -> frozenset[str]:

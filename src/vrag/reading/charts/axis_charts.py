@@ -187,7 +187,7 @@ def _find_labels(
         (span, piece)
         for piece in labels
         for span in [_turn(piece, is_upright=is_upright)]
-        if -0.3 * piece.height <= low - span.high <= LABEL_GAP[is_upright] * piece.height
+        if -0.1 * piece.height <= low - span.high <= LABEL_GAP[is_upright] * piece.height
         and middles[0] - 1.5 * step <= span.middle <= middles[-1] + 1.5 * step
     ]
     first_lines = _choose_nearest(near, middles, step, is_upright=is_upright)

@@ -29,6 +29,8 @@ MIN_NUMBERS = 3
 """Printed numbers of a chart below which nothing proves that they belong to its marks."""
 TITLE = 1.15
 """Height of a title above a chart, in heights of its labels."""
+TOP = 0.15
+"""Share of the height of a slide at whose top its title stands."""
 LEGEND_GAP, LEGEND_SIZE = 2.0, 2.5
 """Space between a swatch and its name, and the largest swatch, in heights of the name."""
 MAX_LABEL_CHARS = 80
@@ -206,7 +208,7 @@ def _find_title(words: ChartWords, area: Area, pieces: Sequence[Piece]) -> tuple
     ]
     above = [piece for piece in lines if piece.x1 < area.x2 and area.x1 < piece.x2] or lines
     if not above:
-        return ()
+        return _find_title_of_slide(words)
     last = max(above, key=lambda piece: piece.y2)
     return tuple(
         piece
@@ -214,6 +216,14 @@ def _find_title(words: ChartWords, area: Area, pieces: Sequence[Piece]) -> tuple
         if piece is last
         or (0 < last.y1 - piece.y1 <= 1.6 * last.height and abs(piece.height - last.height) < 0.2 * last.height)
     )
+
+
+def _find_title_of_slide(words: ChartWords) -> tuple[Piece, ...]:
+    """Return the line at the top of a page that is wider than high; nothing for others."""
+    page = words.page
+    first = words.rows[0] if words.rows and page.width > page.height else ()
+    is_title = len(first) == 1 and first[0].y2 <= TOP * page.height and not read_number(first[0])
+    return first if is_title else ()
 
 
 def _make_cell(words: ChartWords, row: int, column: int, pieces: Sequence[Piece]) -> Cell:

@@ -22,8 +22,8 @@ LIKE, UNLIKE = 24, 40
 """Difference of a channel, of 255, up to which pixels are of one colour, and from which colours differ."""
 MIN_PIXELS, MAX_PARTS = 12, 400
 """Pixels of the smallest area, and the number of areas of a colour beyond which it is that of the text."""
-RECTANGULAR = 0.7
-"""Share of its rectangle that a bar fills: a number may stand in it."""
+RECTANGULAR, SOLID = 0.7, 0.5
+"""Share of its rectangle that a bar fills, and of an area that is drawn: numbers may stand in both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class DrawnPart:
     mask: NDArray[np.bool_]
     """Its pixels in the rectangle, one for `step` times `step` of the page."""
     step: float
+    is_solid: bool
+    """False for a frame, whose inside is filled in `mask`."""
 
     @property
     def is_bar(self) -> bool:
@@ -63,22 +65,25 @@ def find_drawn_parts(picture: Image, scale: float = 1.0) -> tuple[DrawnPart, ...
     """
     ndimage: Any = importlib.import_module("scipy.ndimage")  # it ships no types
     stride = -(-max(picture.size) // MAX_SIDE)
-    pixels = np.asarray(picture.convert("RGB"))[::stride, ::stride]
+    image = np.asarray(picture.convert("RGB"))[::stride, ::stride]
     step = stride * scale
-    colors = _number_colors(pixels)
+    colors = _number_colors(image)
     found: list[DrawnPart] = []
     for color in range(1, int(colors.max()) + 1):
-        labels, count = ndimage.label(colors == color)
+        labels, _ = ndimage.label(colors == color)
         sizes = np.bincount(labels.ravel())
         large = np.flatnonzero(sizes >= MIN_PIXELS)
-        if not count or len(large) > MAX_PARTS:
+        if len(large) > MAX_PARTS:
             continue
         places = ndimage.find_objects(labels)
         for number in large[large > 0].tolist():
             rows, columns = places[number - 1]
-            mask = ndimage.binary_fill_holes(labels[rows, columns] == number)
+            pixels = labels[rows, columns] == number
+            mask = ndimage.binary_fill_holes(pixels)
             rect = Rect(*(step * side for side in (columns.start, rows.start, columns.stop, rows.stop)))
-            found.append(DrawnPart(rect, color, float(mask.sum()) * step**2, mask, step))
+            count = int(mask.sum())
+            is_solid = bool(pixels.sum() >= SOLID * count)
+            found.append(DrawnPart(rect, color, count * step**2, mask, step, is_solid))
     return tuple(found)
 
 

@@ -52,7 +52,8 @@ def find_pie_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[C
     slices = [
         part
         for part in parts
-        if max(part.rect.width, part.rect.height) >= MIN_RADIUS * unit
+        if part.is_solid
+        and max(part.rect.width, part.rect.height) >= MIN_RADIUS * unit
         and min(part.rect.width, part.rect.height) >= THIN * unit
     ]
     for group in _group_slices(slices):
