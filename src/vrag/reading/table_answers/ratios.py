@@ -40,6 +40,8 @@ _PART_OF_YEAR = re.compile(
 _YEAR = re.compile(r"(?<![\d.,$])(?:FY|CY)?\s?'?((?:19|20)\d\d)(?![\d.,]*\d)", re.IGNORECASE)
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|['’]")
+_NET_OF = re.compile(r",\s*(?:net )?of\b.*|,\s*including\b.*", re.IGNORECASE)
+"""A remark behind the name of a line: "Additions to property, net of $35 non-cash"."""
 _COMMON = frozenset(
     token.term
     for token in tokens(
@@ -58,6 +60,7 @@ _SIGNS: Mapping[type[ast.operator], tuple[str, Callable[[Decimal, Decimal], Deci
 }
 
 
+_SIGN_OF_COST = re.compile(r"^[(\s]*[-−–]?\s?\(?|[)\s]+$")
 _ENDINGS = {"%": " %", "days": " days"}
 
 
@@ -90,6 +93,8 @@ class RatioTable(NamedTuple):
     """The content of `ratios.toml`."""
 
     statements: Mapping[str, tuple[frozenset[str], ...]]
+    search: Mapping[str, str]
+    """Words that each statement has."""
     lines: Mapping[str, StatementLine]
     ratios: tuple[Ratio, ...]
 
@@ -113,6 +118,8 @@ class RatioOperand(NamedTuple):
     table: DocumentTable
     item: str
     measure: CellMeasure
+    is_cost: bool
+    """True if its sign is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,7 @@ def load_ratios() -> RatioTable:
         for row in data["ratios"]
     )
     groups = {name: tuple(map(frozenset, rows)) for name, rows in data["statements"].items()}
-    return RatioTable(groups, lines, ratios)
+    return RatioTable(groups, data["search"], lines, ratios)
 
 
 def read_ratio_question(question: str) -> RatioQuestion | None:
@@ -189,12 +196,17 @@ def read_ratio_question(question: str) -> RatioQuestion | None:
 
 
 def name_lines(question: str) -> tuple[str, ...]:
-    """Return the usual names of the lines that a question for a ratio needs, to search for them."""
+    """Return the usual names of the lines that a question for a ratio needs, and words of their statements.
+
+    They are what to search for.
+    """
     asked = read_ratio_question(question)
     if asked is None:
         return ()
-    lines = load_ratios().lines
-    return tuple(lines[name].names[0] for name in _list_names(asked.ratio.formulas[0]))
+    table = load_ratios()
+    lines = [table.lines[name] for name in _list_names(asked.ratio.formulas[0])]
+    words = (table.search[statement] for statement in dict.fromkeys(line.statement for line in lines))
+    return (*(line.names[0] for line in lines), *words)
 
 
 def simplify_name(text: str) -> str:
@@ -260,7 +272,8 @@ def _list_rows(table: DocumentTable) -> Iterator[tuple[str, int]]:
     """Yield the simplified head of each row of a table, with its number."""
     for row in range(table.header_rows, table.height):
         cells = (table.cell_at(row, column) for column in range(max(table.header_columns, 1)))
-        if head := simplify_name(" ".join(cell.text for cell in dict.fromkeys(cells) if cell is not None)):
+        text = " ".join(cell.text for cell in dict.fromkeys(cells) if cell is not None)
+        if head := simplify_name(_NET_OF.sub("", text)):
             yield head, row
 
 
@@ -315,7 +328,12 @@ def _read_operand(cell: Cell, table: DocumentTable, item: str, line: StatementLi
     number = value.number if value.number is not None and value.whole else Decimal("nan")
     measure = measure_of_cells(table, [cell])
     return RatioOperand(
-        number.copy_abs() if line.cost else number, cell, table, cell.item or item, CellMeasure(measure.scale)
+        number.copy_abs() if line.cost else number,
+        cell,
+        table,
+        cell.item or item,
+        CellMeasure(measure.scale),
+        line.cost,
     )
 
 
@@ -407,11 +425,11 @@ class _FormulaWriter:
             (line,) = node.args
             assert isinstance(line, ast.Name)
             self.words.append(f"average {line.id.replace('_', ' ')}")
-            self.figures.append("(")
+            self.figures.append("((")
             opening = self._take(line.id, opening=True)
             self.figures.append("+")
             closing = self._take(line.id)
-            self.figures += [")", "÷", "2"]
+            self.figures.append(") ÷ 2)")
             return None if opening is None or closing is None else divide(add([opening, closing]), Decimal(2))
         assert isinstance(node, ast.BinOp)
         sign, operate = _SIGNS[type(node.op)]
@@ -434,5 +452,5 @@ class _FormulaWriter:
         if operand is None:
             return None
         self.operands.append(operand)
-        self.figures.append(operand.cell.text)
+        self.figures.append(_SIGN_OF_COST.sub("", operand.cell.text) if operand.is_cost else operand.cell.text)
         return operand.value
