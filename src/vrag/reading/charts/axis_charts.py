@@ -277,16 +277,21 @@ def find_point_charts(words: ChartWords, taken: Iterable[Piece]) -> Iterator[Cha
             found = _find_points(labels, numbers)
             if found:
                 rows = (ChartRow((label,), (number,)) for label, number in zip(labels, found, strict=True))
-                yield Chart("line chart", tuple(rows))
+                yield Chart("chart", tuple(rows))
 
 
-def _list_even_runs(row: Sequence[Piece]) -> list[Sequence[Piece]]:
-    """Return a row of labels at equal distances, as those of an axis; nothing for any other."""
-    if len(row) < MIN_POINTS or len({piece.text for piece in row}) < len(row):
-        return []
+def _list_even_runs(row: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+    """Yield the longest parts of a row whose texts stand at equal distances, as the labels of an axis."""
     middles = [(piece.x1 + piece.x2) / 2 for piece in row]
-    steps = [after - before for before, after in pairwise(middles)]
-    return [row] if max(steps) - min(steps) <= UNEVEN * max(steps) else []
+    first = 0
+    for end in range(2, len(row) + 1):
+        steps = [after - before for before, after in pairwise(middles[first : end + 1])]
+        if end < len(row) and max(steps) - min(steps) <= UNEVEN * max(steps):
+            continue
+        run = row[first:end]
+        if len(run) >= MIN_POINTS and len({piece.text for piece in run}) == len(run):
+            yield run
+        first = end - 1
 
 
 def _find_points(labels: Sequence[Piece], numbers: Sequence[ChartNumber]) -> list[ChartNumber]:

@@ -66,7 +66,7 @@ class Chart:
     """A chart whose numbers belong to its labels."""
 
     kind: str
-    """"bar chart", "line chart" or "pie chart"."""
+    """"bar chart", "pie chart", or "chart" for points."""
     rows: tuple[ChartRow, ...]
     series: tuple[Piece, ...] = ()
     """The names of the series in a legend; empty for one series."""

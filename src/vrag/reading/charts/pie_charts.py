@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from vrag.reading.charts.chart_tables import (
+    TITLE,
     Chart,
     ChartNumber,
     ChartRow,
@@ -39,8 +40,8 @@ WHOLE = (98, 102)
 """The sum of percentages of a whole, which are rounded."""
 BESIDE = 2.5
 """Distance of a number or a label outside of its slice, in heights of the text."""
-MAX_LINES, LINE_GAP = 3, 2.0
-"""Lines of a label, and the space between them, in heights of the text: its number may stand there."""
+MAX_LINES, LINE_GAP = 3, 0.9
+"""Lines of a label, and the space between them, in heights of the text."""
 NEARER = 2.0
 """How many times farther the next slice is than the one that a text belongs to."""
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_].*\d|\d+\s?[-–+]")
@@ -162,18 +163,28 @@ def _find_labels(
     others = (part for part in parts if id(part) not in own)
     if names := find_legend(words, others, (part.color for part in slices)):
         return [(names[part.color],) for part in slices]
-    found: list[list[Piece]] = [[] for _ in slices]
-    for piece in words.labels:
-        at = _find_slice(piece, slices) if id(piece) not in taken and _LETTERS.search(piece.text) else None
-        if at is not None:
-            found[at].append(piece)
-    labels = [tuple(sorted(lines, key=lambda piece: piece.y1)) for lines in found]
-    return labels if all(_is_label(lines) for lines in labels) else []
+    near = [
+        (at, piece)
+        for piece in words.labels
+        if id(piece) not in taken and _LETTERS.search(piece.text)
+        if (at := _find_slice(piece, slices)) is not None
+    ]
+    height = float(np.median([piece.height for _, piece in near])) if near else 0.0
+    numbers = [number.piece for number in words.numbers if id(number.piece) in taken]
+    labels: list[tuple[Piece, ...]] = []
+    for number in range(len(slices)):
+        lines = [piece for at, piece in near if at == number and piece.height < TITLE * height]
+        labels.append(tuple(sorted(lines, key=lambda piece: piece.y1)))
+    return labels if all(_is_label(lines, numbers) for lines in labels) else []
 
 
-def _is_label(lines: Sequence[Piece]) -> bool:
-    """Return whether some texts are the lines of one label."""
-    return 0 < len(lines) <= MAX_LINES and all(
-        after.y1 - before.y2 <= LINE_GAP * before.height and before.x1 < after.x2 and after.x1 < before.x2
-        for before, after in pairwise(lines)
-    )
+def _is_label(lines: Sequence[Piece], numbers: Sequence[Piece]) -> bool:
+    """Return whether some texts are the lines of one label; its number may stand between them."""
+    if not 0 < len(lines) <= MAX_LINES:
+        return False
+    for before, after in pairwise(lines):
+        is_parted = any(before.y2 <= number.middle <= after.y1 for number in numbers)
+        gap = LINE_GAP * before.height * (1 + is_parted) + before.height * is_parted
+        if after.y1 - before.y2 > gap or before.x1 >= after.x2 or after.x1 >= before.x2:
+            return False
+    return True

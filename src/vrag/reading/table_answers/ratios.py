@@ -28,7 +28,7 @@ from vrag.text.numerals import add, divide, multiply, subtract, write_figures
 from vrag.text.terms import STOP_WORDS, tokens
 
 TABLE_OF_RATIOS = Path(__file__).with_name("ratios.toml")
-LATE_MONTH = 6
+LATE_MONTH = 4
 """The first month of an end of a fiscal year that surely has the number of its calendar year."""
 _DEFINED = re.compile(r"\b(?:defin\w*|formula|calculated (?:as|by|using)|computed as|assum\w+)\b|[=÷]", re.I)
 """A question that brings a definition of its own."""
