@@ -48,6 +48,7 @@ _COMMON = frozenset(
         "company firm ratio fiscal financial fy cy year years ended ending end calculate compute determine value "
         "statement statements balance sheet income cash flow consolidated annual report filing figure figures "
         "based data using use according year-end percent percentage term terms answer round decimal place places "
+        "please base judgment information provide provided primarily detail shown clearly outlined line item question "
         "million millions billion billions thousand thousands usd dollar dollars give state tell number form"
     )
 )
