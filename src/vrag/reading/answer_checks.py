@@ -166,11 +166,11 @@ def is_whole_of_part(question: str, answer: str, context: str) -> bool:
     return False
 
 
-_SIZED = r"""(?!.{0,60}\b(?:amounts? | audiences? | budgets? | changes? | costs? | debts? | demand | differences?
-    | dividends? | earnings | fares? | fees? | growth | incomes? | inflation | loss(?:es)? | numbers? | pay(?:ments?)?
-    | percent\w* | populations? | prices? | profits? | proportions? | rates? | ratios? | rents? | revenues? | risks?
-    | salar(?:y|ies) | sales | scores? | shares? | tax(?:es)? | temperatures? | turnover | unemployment
-    | wages?)\b)"""
+_SIZED = r"""(?!.{0,60}\b(?:amounts? | audiences? | budgets? | changes? | costs? | debts? | demand
+    | differences? | dividends? | earnings | fares? | fees? | growth | incomes? | inflation | loss(?:es)?
+    | numbers? | pay(?:ments?)? | percent\w* | populations? | prices? | profits? | proportions? | rates?
+    | ratios? | rents? | revenues? | risks? | salar(?:y|ies) | sales | scores? | shares? | tax(?:es)?
+    | temperatures? | turnover | unemployment | wages?)\b)"""
 """Behind "how high" and "how large": what has neither a length nor an area."""
 _DIMENSIONS = (
     (r"how\ fast\b | \bspeed\b | 多快 | 速度", r"\bknots?\b | km/h | \bkmh\b | \bmph\b | \d\s?kn\b | 节"),

@@ -69,7 +69,8 @@ _FRAME = frozenset(
 """Verbs of questions that say nothing of what is asked for."""
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
 _CHART_TERMS = frozenset(
-    token.term for token in tokens("chart graph figure bar column line pie slice percent percentage share value")
+    token.term
+    for token in tokens("chart graph figure bar column line pie slice percent percentage share value")
 )
 """Words of questions about a chart that its labels need not have."""
 _DERIVED = frozenset(token.term for token in tokens("growth change increase decrease density"))
@@ -203,12 +204,13 @@ class CertaintyCheck:
         column = content_terms(heads)
         around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
         stated = _CHART_TERMS if table.chart else frozenset[str]()
+        measured = stated if "%" in cell.text else frozenset[str]()
         return (
             _names_cell(asked, row, column)
             and not (row & asked) <= self.names
             and self._accounts_for(asked, around | stated)
             and (table.chart != "" or _DERIVED.isdisjoint((row | column) - asked))
-            and not asks_to_compute(self.question, row | column | (stated if "%" in cell.text else frozenset()))
+            and not asks_to_compute(self.question, row | column | measured)
         )
 
     def _asked_terms(self) -> frozenset[str]:

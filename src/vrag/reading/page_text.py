@@ -81,7 +81,7 @@ class PageText:
         return self._find_once(UnreadPart.TABLES, lambda: find_tables(self.item, picture(), self.views))
 
     def charts(self, picture: Callable[[], Image | None]) -> tuple[DocumentTable, ...]:
-        """Return the charts whose printed numbers belong to their labels; none after a fault, which is told."""
+        """Return the charts with numbers at their labels as tables; none after a fault, which is told."""
 
         def find() -> tuple[DocumentTable, ...]:
             return find_charts(self.item, picture, self.tables(picture), self.views)

@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Pages with charts that matplotlib draws: the picture is its raster, the words are where it has put them."""
 
 from __future__ import annotations
@@ -35,14 +36,21 @@ def read_page(figure: Figure) -> tuple[Item, Image.Image]:
     for artist in figure.findobj(Text):
         assert isinstance(artist, Text)
         content, extent = artist.get_text().strip(), artist.get_window_extent()
-        if not content or not artist.get_visible() or extent.width <= 0 or _is_outside(extent.x0, extent.y0, picture):
+        if (
+            not content
+            or not artist.get_visible()
+            or extent.width <= 0
+            or _is_outside(extent.x0, extent.y0, picture)
+        ):
             continue
         x, letter = extent.x0, extent.width / len(content)
         for word in content.split(" "):
             right = x + letter * len(word)
             sides = (x, picture.height - extent.y1, right, picture.height - extent.y0)
             sizes = (picture.width, picture.height) * 2
-            box = Box.unit(*(min(max(side / size, 0.0), 1.0) for side, size in zip(sides, sizes, strict=True)))
+            box = Box.unit(
+                *(min(max(side / size, 0.0), 1.0) for side, size in zip(sides, sizes, strict=True))
+            )
             words.append(Word(len(text), len(text) + len(word), box))
             text += f"{word} "
             x = right + letter

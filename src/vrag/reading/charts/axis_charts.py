@@ -314,7 +314,9 @@ def _find_points(labels: Sequence[Piece], numbers: Sequence[ChartNumber]) -> lis
     chosen = [max(column, key=lambda number: number.piece.y2) for column in columns]
     height = max(number.piece.height for number in chosen)
     highest = min(number.piece.y1 for number in chosen)
-    counts = [sum(number.piece.y1 >= highest - POINT_RANGE * height for number in column) for column in columns]
+    counts = [
+        sum(number.piece.y1 >= highest - POINT_RANGE * height for number in column) for column in columns
+    ]
     heights = [-number.piece.middle for number in chosen]
     values = [number.value for number in chosen]
     if max(counts) > 1 or not are_alike(chosen) or len(set(values)) < MIN_NUMBERS:

@@ -1,5 +1,4 @@
-"""Charts as tables: labels, printed numbers and series with their places, and what proves that they belong
-together.
+"""Charts as tables: labels, printed numbers and series with their places, and the proof that they agree.
 
 A number is tied to a bar, a point or a slice only where the drawing agrees with it: lengths of bars, heights
 of points and areas of slices are in the proportions of all numbers of the chart.
@@ -214,7 +213,10 @@ def _find_title(words: ChartWords, area: Area, pieces: Sequence[Piece]) -> tuple
         piece
         for piece in above
         if piece is last
-        or (0 < last.y1 - piece.y1 <= 1.6 * last.height and abs(piece.height - last.height) < 0.2 * last.height)
+        or (
+            0 < last.y1 - piece.y1 <= 1.6 * last.height
+            and abs(piece.height - last.height) < 0.2 * last.height
+        )
     )
 
 

@@ -55,7 +55,8 @@ class DrawnPart:
     def points(self) -> NDArray[np.float64]:
         """Its pixels as points of the page, shape (pixels, 2): x and y."""
         rows, columns = self.mask.nonzero()
-        return np.stack([self.rect.x1 + columns * self.step, self.rect.y1 + rows * self.step], axis=1)
+        corner = np.asarray(self.rect[:2], np.float64)
+        return corner + np.stack([columns, rows], axis=1).astype(np.float64) * self.step
 
 
 def find_drawn_parts(picture: Image, scale: float = 1.0) -> tuple[DrawnPart, ...]:

@@ -91,18 +91,23 @@ def _read_cell(item: str, table: DocumentTable, cell: Cell) -> Reading:
     )
 
 
-def find_named_ratio(
-    question: str, pages: Iterable[tuple[Item, Sequence[DocumentTable]]]
-) -> Reading | None:
+def find_named_ratio(question: str, pages: Iterable[tuple[Item, Sequence[DocumentTable]]]) -> Reading | None:
     """Return the financial ratio that a question names; None if it names none or a line of it is unclear.
 
     Args:
         question: The question.
         pages: Items with their tables.
     """
-    if find_focus(question).kind in {AnswerKind.YES_NO, AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.LIST}:
+    if find_focus(question).kind in {
+        AnswerKind.YES_NO,
+        AnswerKind.REASON,
+        AnswerKind.MANNER,
+        AnswerKind.LIST,
+    }:
         return None
-    statements = [StatementPage(item.document, item.document_name, item.id, item.text, tables) for item, tables in pages]
+    statements = [
+        StatementPage(item.document, item.document_name, item.id, item.text, tables) for item, tables in pages
+    ]
     answer = compute_ratio(question, statements)
     if answer is None:
         return None
@@ -112,7 +117,8 @@ def find_named_ratio(
     measured = measure_answer(text, form, answer.measure, number=answer.number)
     items = list(dict.fromkeys(operand.item for operand in answer.operands))
     first, *others = (
-        _read_operands(item, [operand for operand in answer.operands if operand.item == item]) for item in items
+        _read_operands(item, [operand for operand in answer.operands if operand.item == item])
+        for item in items
     )
     return replace(
         first,

@@ -1,9 +1,9 @@
 """Common financial ratios, computed from the lines of a company's statements.
 
-`ratios.toml` has their names, formulas and sources. A ratio is computed only where the question names one, and
+`ratios.toml` has their names, formulas and sources. A ratio is computed only where the question names one,
 its period, and nothing else but the company; where each line of the formula has one value for that period, in
-whole tables of the right statements of one document, all in one scale; and where no table states the ratio
-itself. The answer shows the formula: definitions vary.
+whole tables of the right statements of one document, all in one scale; and where no table states another
+value of it. The answer shows the formula: definitions vary.
 """
 
 from __future__ import annotations
@@ -16,21 +16,25 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
 
 from vrag.reading.questions.overview import fits_no_answer
 from vrag.reading.questions.query_analysis import without_form
 from vrag.reading.table_answers.scales import CellMeasure, measure_of_cells
-from vrag.reading.table_answers.values import Day, find_days, format_number, parse_cell
+from vrag.reading.table_answers.values import Day, find_days, find_quantities, format_number, parse_cell
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.text.folding import fold
-from vrag.text.numerals import add, divide, multiply, subtract, write_figures
+from vrag.text.numerals import add, divide, is_rounding_of, multiply, subtract, write_figures
 from vrag.text.terms import STOP_WORDS, tokens
 
 TABLE_OF_RATIOS = Path(__file__).with_name("ratios.toml")
 LATE_MONTH = 4
 """The first month of an end of a fiscal year that surely has the number of its calendar year."""
-_DEFINED = re.compile(r"\b(?:defin\w*|formula|calculated (?:as|by|using)|computed as|assum\w+)\b|[=÷]", re.I)
+_DEFINED = re.compile(
+    r"\b(?:defin\w*|formula|calculated (?:as|by|using)|computed as|assum\w+)\b|[=÷]", re.IGNORECASE
+)
 """A question that brings a definition of its own."""
 _PART_OF_YEAR = re.compile(
     r"\b(?:(?:three|six|nine|[369])\s+months?|(?:13|26|39|thirteen|twenty-six|thirty-nine)\s+weeks?"
@@ -45,11 +49,11 @@ _NET_OF = re.compile(r",\s*(?:net )?of\b.*|,\s*including\b.*", re.IGNORECASE)
 _COMMON = frozenset(
     token.term
     for token in tokens(
-        "company firm ratio fiscal financial fy cy year years ended ending end calculate compute determine value "
-        "statement statements balance sheet income cash flow consolidated annual report filing figure figures "
-        "based data using use according year-end percent percentage term terms answer round decimal place places "
-        "please base judgment information provide provided primarily detail shown clearly outlined line item question "
-        "million millions billion billions thousand thousands usd dollar dollars give state tell number form"
+        "company firm ratio fiscal financial fy cy year ended ending end calculate compute determine value "
+        "based statement balance sheet income cash flow consolidated annual report filing figure data using "
+        "use base according year-end percent percentage term answer round decimal place please judgment "
+        "information provide provided primarily detail shown clearly outlined line item question million "
+        "billion thousand usd dollar give state tell number form"
     )
 )
 """Words of questions that say nothing of which ratio is asked for."""
@@ -65,38 +69,43 @@ _SIGN_OF_COST = re.compile(r"^[(\s]*[-−–]?\s?\(?|[)\s]+$")
 _ENDINGS = {"%": " %", "days": " days"}
 
 
-class StatementLine(NamedTuple):
+class StatementLine(BaseModel, frozen=True):
     """A line of a statement."""
 
     statement: str
     names: tuple[str, ...]
-    """Its usual wordings without punctuation, the first that is found counts."""
-    strict: bool
+    """Its usual wordings without punctuation; the first that is found counts."""
+    strict: bool = False
     """True if all wordings that are found must have the same value."""
-    cost: bool
+    cost: bool = False
     """True if its sign is left out: costs are written as negative numbers in some statements."""
 
 
-class Ratio(NamedTuple):
+class Ratio(BaseModel, frozen=True):
     """A ratio."""
 
     names: tuple[str, ...]
     formulas: tuple[str, ...]
-    unit: str
-    """"ratio", "%", "days" or "amount"."""
+    """The first one whose lines are all found counts."""
+    unit: Literal["ratio", "%", "days", "amount"]
     source: str
+    """The key of the source of its definition."""
     bounds: tuple[Decimal, Decimal] | None = None
+    """The values between which it is likely."""
     optional: str = ""
+    """A line that counts as zero if no rows stand between those of `between`."""
     between: tuple[str, ...] = ()
 
 
-class RatioTable(NamedTuple):
+class RatioTable(BaseModel, frozen=True):
     """The content of `ratios.toml`."""
 
-    statements: Mapping[str, tuple[frozenset[str], ...]]
-    search: Mapping[str, str]
+    sources: dict[str, str]
+    statements: dict[str, tuple[frozenset[str], ...]]
+    """For each statement groups of lines, of each of which it has one."""
+    search: dict[str, str]
     """Words that each statement has."""
-    lines: Mapping[str, StatementLine]
+    lines: dict[str, StatementLine]
     ratios: tuple[Ratio, ...]
 
 
@@ -148,27 +157,7 @@ class RatioQuestion(NamedTuple):
 @lru_cache(maxsize=1)
 def load_ratios() -> RatioTable:
     """Load the table of the package."""
-    data: dict[str, Any] = tomllib.loads(TABLE_OF_RATIOS.read_text("utf-8"))
-    lines = {
-        name: StatementLine(
-            line["statement"], tuple(line["names"]), line.get("strict", False), line.get("cost", False)
-        )
-        for name, line in data["lines"].items()
-    }
-    ratios = tuple(
-        Ratio(
-            tuple(row["names"]),
-            tuple(row["formulas"]),
-            row["unit"],
-            data["sources"][row["source"]],
-            tuple(map(Decimal, map(str, row["bounds"]))) if "bounds" in row else None,
-            row.get("optional", ""),
-            tuple(row.get("between", ())),
-        )
-        for row in data["ratios"]
-    )
-    groups = {name: tuple(map(frozenset, rows)) for name, rows in data["statements"].items()}
-    return RatioTable(groups, data["search"], lines, ratios)
+    return RatioTable.model_validate(tomllib.loads(TABLE_OF_RATIOS.read_text("utf-8")))
 
 
 def read_ratio_question(question: str) -> RatioQuestion | None:
@@ -193,7 +182,9 @@ def read_ratio_question(question: str) -> RatioQuestion | None:
     others = (token.term for token in tokens(rest) if not rest[token.start].isdigit())
     words = (term for term in others if term not in STOP_WORDS and not re.fullmatch(r"[fc]y\d*", term))
     months = {token.term for token in tokens(rest) if find_days(f"{rest[token.start : token.end]} 1 2000")}
-    return RatioQuestion(ratio, period, frozenset(words) - _COMMON - (months if period.month else frozenset()))
+    return RatioQuestion(
+        ratio, period, frozenset(words) - _COMMON - (months if period.month else frozenset())
+    )
 
 
 def name_lines(question: str) -> tuple[str, ...]:
@@ -242,24 +233,14 @@ def compute_ratio(question: str, pages: Iterable[StatementPage]) -> RatioAnswer 
 
 
 def _compute(asked: RatioQuestion, pages: Sequence[StatementPage]) -> RatioAnswer | None:
-    names = frozenset(asked.ratio.names)
-    heads = {head for page in pages for table in page.tables for head, _ in _list_rows(table)}
-    if not names.isdisjoint(heads):
-        return None
     statements = _Statements(pages, asked.period)
+    optional = asked.ratio.optional
     for formula in asked.ratio.formulas:
-        operands = {name: statements.find(name) for name in _list_names(formula)}
-        if asked.ratio.optional and statements.lacks(asked.ratio):
-            operands[asked.ratio.optional] = None
-            formula = _without(formula, asked.ratio.optional)  # noqa: PLW2901
-        values = {name: operands[name] for name in _list_names(formula)}
-        if all(values.values()):
+        if optional and statements.lacks(asked.ratio):
+            formula = formula.replace(f" + {optional}", "")  # noqa: PLW2901
+        if all(statements.find(name) for name in _list_names(formula)):
             return _write(asked, formula, statements, pages)
     return None
-
-
-def _without(formula: str, name: str) -> str:
-    return formula.replace(f" + {name}", "")
 
 
 def _list_names(formula: str) -> list[str]:
@@ -292,8 +273,8 @@ class _Statements:
             for table in page.tables:
                 heads = {head for head, _ in _list_rows(table)}
                 said = [table.caption, *(head.text for head in table.cells if head.row < table.header_rows)]
-                is_partial = table.is_part or table.chart or _PART_OF_YEAR.search(" ".join(said))
-                if not is_partial and all(not group.isdisjoint(heads) for group in groups):
+                is_partial = table.is_part or _PART_OF_YEAR.search(" ".join(said)) is not None
+                if not (is_partial or table.chart) and all(not group.isdisjoint(heads) for group in groups):
                     yield page.item, table
 
     def find(self, name: str, *, opening: bool = False) -> RatioOperand | None:
@@ -312,7 +293,7 @@ class _Statements:
         return first[0] if len(values) == 1 and not first[0].value.is_nan() else None
 
     def lacks(self, ratio: Ratio) -> bool:
-        """Return whether the rows between two lines are none but these, so that an optional one is missing."""
+        """Return whether an optional line is missing: there are no rows between two others."""
         lines = load_ratios().lines
         first, last = (self.find(name) for name in ratio.between)
         if first is None or last is None or first.table is not last.table:
@@ -346,7 +327,9 @@ def _find_column(table: DocumentTable, period: Day, *, opening: bool) -> int | N
         text = " ".join(head.text for head in table.column_heads(column))
         days = [day for day, _, _ in find_days(text) if day.year and day.month]
         years = {int(year) for year in _YEAR.findall(text)}
-        if len(years) == 1 and _is_period(days[0] if days else Day(years.pop(), 0, 0), wanted, exact=not opening):
+        if len(years) == 1 and _is_period(
+            days[0] if days else Day(years.pop(), 0, 0), wanted, exact=not opening
+        ):
             found.append(column)
     return found[0] if len(found) == 1 else None
 
@@ -363,7 +346,7 @@ def _is_period(day: Day, wanted: Day, *, exact: bool) -> bool:
 def _write(
     asked: RatioQuestion, formula: str, statements: _Statements, pages: Sequence[StatementPage]
 ) -> RatioAnswer | None:
-    """Return the value of a formula, with its arithmetic; None where lines differ in scale, or beyond bounds."""
+    """Return the value of a formula with its arithmetic; None where scales differ or it is unlikely."""
     writer = _FormulaWriter(statements)
     number = writer.compute(ast.parse(formula, mode="eval").body)
     operands = tuple(dict.fromkeys(writer.operands))
@@ -373,13 +356,36 @@ def _write(
     if ratio.unit == "%":
         number = multiply(number, Decimal(100))
     is_beyond = ratio.bounds is not None and not ratio.bounds[0] <= number <= ratio.bounds[1]
-    if is_beyond or not _is_about(asked.rest, pages, operands):
+    if is_beyond or _is_stated_otherwise(ratio, number, pages) or not _is_about(asked.rest, pages, operands):
         return None
     text = _format(number, ratio.unit, operands)
-    words, figures = (re.sub(r"(?<=\() | (?=\))", "", " ".join(parts)) for parts in (writer.words, writer.figures))
+    words, figures = (
+        re.sub(r"(?<=\() | (?=\))", "", " ".join(parts)) for parts in (writer.words, writer.figures)
+    )
     arithmetic = f"{ratio.names[0]} = {words} = {figures} = {text}"
     return RatioAnswer(
         text, number, arithmetic, operands, measure if ratio.unit == "amount" else CellMeasure(), ratio.unit
+    )
+
+
+def _is_stated_otherwise(ratio: Ratio, number: Decimal, pages: Sequence[StatementPage]) -> bool:
+    """Return whether a table states the ratio itself, and never as what was computed, rounded."""
+    cells = [
+        (table.cell_at(row, column), table)
+        for page in pages
+        for table in page.tables
+        for head, row in _list_rows(table)
+        if head in ratio.names
+        for column in range(max(table.header_columns, 1), table.width)
+    ]
+    stated = [
+        value
+        for cell, table in cells
+        if cell is not None
+        for value in find_quantities(cell.text, words=False, style=table.number_style)
+    ]
+    return bool(stated) and not any(
+        is_rounding_of(value.amount, number, Decimal(1).scaleb(-value.decimals)) for value in stated
     )
 
 
@@ -390,9 +396,7 @@ def _is_about(rest: frozenset[str], pages: Sequence[StatementPage], operands: Se
     heads = {token.term for table in tables for head, _ in _list_rows(table) for token in tokens(head)}
     texts = [{token.term for token in tokens(page.text)} for page in pages if page.item in items]
     name = simplify_name(pages[0].name).replace(" ", "")
-    return all(
-        term in name or (term not in heads and all(term in text for text in texts)) for term in rest
-    )
+    return all(term in name or (term not in heads and all(term in text for text in texts)) for term in rest)
 
 
 def _format(number: Decimal, unit: str, operands: Sequence[RatioOperand]) -> str:
@@ -453,5 +457,7 @@ class _FormulaWriter:
         if operand is None:
             return None
         self.operands.append(operand)
-        self.figures.append(_SIGN_OF_COST.sub("", operand.cell.text) if operand.is_cost else operand.cell.text)
+        self.figures.append(
+            _SIGN_OF_COST.sub("", operand.cell.text) if operand.is_cost else operand.cell.text
+        )
         return operand.value
