@@ -40,6 +40,7 @@ from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
 from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.candidates import RankedAnswer
+from vrag.reading.table_answers.ratios import names_other_company
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_reader import SpanReader, TextReader
 from vrag.reading.views.neighbour_pages import read_tables
@@ -138,6 +139,8 @@ def _read_pages(
         stated = find_named_cell(question, named)
         if stated is None and options.operations:
             stated = find_named_ratio(question, named)
+    other = {item.id for item in items if names_other_company(question, item.document_name, item.text)}
+    readings = [replace(found, is_certain=False) if found.item in other else found for found in readings]
     if stated is None or asks_for_hidden(question, stated, find_hidden_terms(items)):
         return readings
     return _with_stated(stated, readings)

@@ -19,6 +19,7 @@ from vrag.reading.table_answers.ratios import (
     compute_ratio,
     load_ratios,
     name_lines,
+    names_other_company,
     read_ratio_question,
     simplify_name,
 )
@@ -229,6 +230,15 @@ def test_the_current_ratio_is_exact(assets: int, liabilities: int) -> None:
 
     assert (answer is None) == (not Decimal("0.02") <= expected <= 50)
     assert answer is None or abs(answer.number - expected) < Decimal("1e-20")
+
+
+def test_a_page_about_another_company_is_told_by_its_words_and_its_name() -> None:
+    question = f"What is Orla's free cash flow {YEAR}?"
+
+    assert names_other_company(question, "TAMM_10K.pdf", "Tamm Shipping plc")
+    assert not names_other_company(question, "ORLA_10K.pdf", "")
+    assert not names_other_company(question, "annual.pdf", "Orla Ferries plc")
+    assert not names_other_company("What did Orla earn in 2023?", "TAMM_10K.pdf", "Tamm Shipping plc")
 
 
 def test_each_operand_is_marked_on_its_page() -> None:

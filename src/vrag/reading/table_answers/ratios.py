@@ -288,7 +288,7 @@ class _Statements:
                 if head in line.names and cell is not None and cell.text.strip():
                     found.setdefault(head, []).append(_read_operand(cell, table, item, line))
         named = [operand for head in line.names for operand in found.get(head, ())]
-        first = next((found[head] for head in line.names if head in found), [])
+        first = next((found[head] for head in line.names if head in found), list[RatioOperand]())
         values = {(operand.value, operand.measure) for operand in (named if line.strict else first)}
         return first[0] if len(values) == 1 and not first[0].value.is_nan() else None
 
@@ -387,6 +387,13 @@ def _is_stated_otherwise(ratio: Ratio, number: Decimal, pages: Sequence[Statemen
     return bool(stated) and not any(
         is_rounding_of(value.amount, number, Decimal(1).scaleb(-value.decimals)) for value in stated
     )
+
+
+def names_other_company(question: str, document_name: str, text: str) -> bool:
+    """Return whether a question for a ratio names a company that neither a document nor a page of it names."""
+    asked = read_ratio_question(question)
+    name, terms = simplify_name(document_name).replace(" ", ""), {token.term for token in tokens(text)}
+    return asked is not None and not all(term in name or term in terms for term in asked.rest)
 
 
 def _is_about(rest: frozenset[str], pages: Sequence[StatementPage], operands: Sequence[RatioOperand]) -> bool:
