@@ -185,6 +185,16 @@ def test_a_ratio_that_the_company_states_is_the_computed_one() -> None:
     assert ask(f"What is the current ratio {YEAR}?", [page(stated, 1)]) is not None
 
 
+def test_an_amount_of_an_unknown_scale_is_not_given() -> None:
+    question = f"What is the working capital {YEAR}?"
+    large = tuple((row[0], *(f"{text},000,000" for text in row[1:])) for row in BALANCE[1:])
+
+    assert ask(question, [page(statement(BALANCE, caption=""), 1)]) is None
+    answer = ask(question, [page(statement((BALANCE[0], *large), caption=""), 1)])
+    assert answer is not None
+    assert answer.text == "500,000,000"
+
+
 def test_lines_that_differ_between_tables_or_in_scale_give_no_ratio() -> None:
     question = f"What is the current ratio {YEAR}?"
     other = page(statement(change(BALANCE, "Total current assets", "1,001", "900")), 2)

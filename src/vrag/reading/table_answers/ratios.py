@@ -32,6 +32,8 @@ from vrag.text.terms import STOP_WORDS, tokens
 TABLE_OF_RATIOS = Path(__file__).with_name("ratios.toml")
 LATE_MONTH = 4
 """The first month of an end of a fiscal year that surely has the number of its calendar year."""
+LARGE_AMOUNT = 1_000_000
+"""The amount from which it may be written in full: below it, its scale stands where it was not found."""
 _DEFINED = re.compile(
     r"\b(?:defin\w*|formula|calculated (?:as|by|using)|computed as|assum\w+)\b|[=÷]", re.IGNORECASE
 )
@@ -355,6 +357,8 @@ def _write(
     ratio, measure = asked.ratio, operands[0].measure
     if ratio.unit == "%":
         number = multiply(number, Decimal(100))
+    if ratio.unit == "amount" and not measure.scale and number.copy_abs() < LARGE_AMOUNT:
+        return None
     is_beyond = ratio.bounds is not None and not ratio.bounds[0] <= number <= ratio.bounds[1]
     if is_beyond or _is_stated_otherwise(ratio, number, pages) or not _is_about(asked.rest, pages, operands):
         return None
@@ -390,7 +394,7 @@ def _is_stated_otherwise(ratio: Ratio, number: Decimal, pages: Sequence[Statemen
 
 
 def names_other_company(question: str, document_name: str, text: str) -> bool:
-    """Return whether a question for a ratio names a company that neither a document nor a page of it names."""
+    """Return whether a question for a ratio names a company that a page and its document do not name."""
     asked = read_ratio_question(question)
     name, terms = simplify_name(document_name).replace(" ", ""), {token.term for token in tokens(text)}
     return asked is not None and not all(term in name or term in terms for term in asked.rest)
