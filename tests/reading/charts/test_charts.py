@@ -190,6 +190,32 @@ def mislabelled() -> Figure:
     return figure
 
 
+def two_lines() -> Figure:
+    figure = lines([31, 45, 42, 68, 79])
+    axes = figure.axes[0]
+    axes.plot([at + 0.4 for at in range(5)], [36, 51, 47, 74, 85])
+    for at, value in enumerate([36, 51, 47, 74, 85]):
+        axes.annotate(str(value), (at + 0.4, value), textcoords="offset points", xytext=(0, 9), ha="center")
+    return figure
+
+
+def line_over_bars() -> Figure:
+    figure = bars([*VALUES])
+    for at, value in enumerate([35, 20, 12, 30, 33]):
+        figure.axes[0].annotate(f"{value}", (at + 0.5, value), ha="center")
+    return figure
+
+
+def series_of_one_label() -> Figure:
+    """Two series of which only one has numbers."""
+    figure = plot()
+    axes = figure.add_subplot()
+    axes.bar([at - 0.2 for at in range(4)], [27, 20, 29, 3], 0.3)
+    axes.bar_label(axes.bar([at + 0.15 for at in range(4)], [11, 19, 52, 13], 0.3))
+    axes.set_xticks(range(4), NAMES[:4])
+    return figure
+
+
 def mistaken_pie() -> Figure:
     figure = plot()
     axes = figure.add_subplot()
@@ -208,11 +234,12 @@ def one_number_short() -> Figure:
 @pytest.mark.parametrize(
     "figure",
     [
-        stacked, scattered, mislabelled, mistaken_pie, one_number_short,
+        stacked, scattered, mislabelled, two_lines, line_over_bars,
+        series_of_one_label, mistaken_pie, one_number_short,
         lambda: lines([3.1, 4.5, 4.2, 6.8], annotated=False),
         lambda: bars([*VALUES[:2]]),
     ],
-    ids=["stacked", "scattered", "mislabelled", "mistaken pie", "a number short", "axis alone", "two bars"],
+    ids=lambda figure: getattr(figure, "__name__", ""),
 )  # fmt: skip
 def test_where_numbers_and_marks_disagree_nothing_is_read(figure: Callable[[], Figure]) -> None:
     assert read_charts(figure()) == ()

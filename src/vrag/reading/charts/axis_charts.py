@@ -90,16 +90,20 @@ class _Bar:
 def find_bar_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[Chart]:
     """Yield the charts whose bars, numbers and labels belong together."""
     for is_upright in (True, False):
-        bars = [
-            _Bar(AxisSpan.of(*part.rect, is_upright=is_upright), part)
-            for part in parts
-            if part.is_bar and min(part.rect.width, part.rect.height) >= MIN_THICKNESS
-        ]
+        bars = _list_bars(parts, is_upright=is_upright)
         for group in _group_bars(bars):
             if not any(_continues(bar, group) for bar in bars):
                 chart = _read_bars(words, group, parts, is_upright=is_upright)
                 if chart is not None:
                     yield chart
+
+
+def _list_bars(parts: Iterable[DrawnPart], *, is_upright: bool) -> list[_Bar]:
+    return [
+        _Bar(AxisSpan.of(*part.rect, is_upright=is_upright), part)
+        for part in parts
+        if part.is_bar and min(part.rect.width, part.rect.height) >= MIN_THICKNESS
+    ]
 
 
 def _group_bars(bars: Iterable[_Bar]) -> Iterator[list[_Bar]]:
@@ -144,6 +148,12 @@ def _read_bars(
     misfit = measure_misfit(lengths, [number.value for number in found], from_zero=True)
     if misfit > max(MISFIT_PIXELS, MISFIT * max(lengths)):
         return None
+    spans = [_turn(number.piece, is_upright=is_upright) for number in found]
+    area = AxisSpan(
+        bars[0].span.first, bars[-1].span.last, bars[0].span.low, max(span.high for span in spans)
+    )
+    if _find_others(words.numbers, found, area, is_upright=is_upright):
+        return None
     taken = {id(number.piece) for number in found}
     labels = [piece for piece in words.labels if id(piece) not in taken]
     for count in range(1, MAX_SERIES + 1):
@@ -172,6 +182,26 @@ def _find_number(words: ChartWords, bar: AxisSpan, *, is_upright: bool) -> Chart
         if is_beyond or is_inside:
             found.append(number)
     return found[0] if len(found) == 1 else None
+
+
+def _find_others(
+    numbers: Sequence[ChartNumber], chosen: Sequence[ChartNumber], area: AxisSpan, *, is_upright: bool
+) -> list[ChartNumber]:
+    """Return the numbers in the area of a chart that are not chosen, such as those of another series.
+
+    Numbers of an axis, which stand in a column, or a row of bars that lie, are none.
+    """
+    others: list[tuple[AxisSpan, ChartNumber]] = []
+    for number in numbers:
+        span = _turn(number.piece, is_upright=is_upright)
+        is_inside = area.first <= span.middle <= area.last and span.low >= area.low and span.high <= area.high
+        if is_inside and not any(number is one for one in chosen):
+            others.append((span, number))
+    in_line = [
+        sum(abs(span.last - other.last) <= SAME_EDGE for other, _ in others) >= MIN_NUMBERS
+        for span, _ in others
+    ]
+    return [number for (_, number), is_tick in zip(others, in_line, strict=True) if not is_tick]
 
 
 def _find_labels(
@@ -265,19 +295,30 @@ def _find_series(
     return tuple(names[color] for color in colors) if names else ()
 
 
-def find_point_charts(words: ChartWords, taken: Iterable[Piece]) -> Iterator[Chart]:
+def find_point_charts(
+    words: ChartWords, parts: Sequence[DrawnPart], taken: Iterable[Piece]
+) -> Iterator[Chart]:
     """Yield the charts whose numbers rise and fall over a row of labels as their values do.
 
     `taken` are the numbers of other charts.
     """
+    bars = list(_group_bars(_list_bars(parts, is_upright=True)))
     used = {id(piece) for piece in taken}
     numbers = [number for number in words.numbers if id(number.piece) not in used]
     for row in words.rows:
         for labels in _list_even_runs([piece for piece in row if id(piece) not in used]):
             found = _find_points(labels, numbers)
-            if found:
+            if found and not any(_has_other_bars(group, labels, found) for group in bars):
                 rows = (ChartRow((label,), (number,)) for label, number in zip(labels, found, strict=True))
                 yield Chart("chart", tuple(rows))
+
+
+def _has_other_bars(bars: Sequence[_Bar], labels: Sequence[Piece], numbers: Sequence[ChartNumber]) -> bool:
+    """Return whether more or fewer bars stand over labels than there are, as those of two series."""
+    first, last = labels[0].x1, labels[-1].x2
+    top, bottom = min(number.piece.y1 for number in numbers), max(label.y2 for label in labels)
+    over = [bar for bar in bars if first <= bar.span.middle <= last and top <= -bar.span.low <= bottom]
+    return len(over) >= MIN_NUMBERS and len(over) != len(labels)
 
 
 def _list_even_runs(row: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
@@ -317,9 +358,17 @@ def _find_points(labels: Sequence[Piece], numbers: Sequence[ChartNumber]) -> lis
     counts = [
         sum(number.piece.y1 >= highest - POINT_RANGE * height for number in column) for column in columns
     ]
+    area = AxisSpan(
+        (labels[0].x1 + labels[0].x2 - step) / 2,
+        (labels[-1].x1 + labels[-1].x2 + step) / 2,
+        -top,
+        POINT_RANGE * height - highest,
+    )
     heights = [-number.piece.middle for number in chosen]
     values = [number.value for number in chosen]
     if max(counts) > 1 or not are_alike(chosen) or len(set(values)) < MIN_NUMBERS:
+        return []
+    if _find_others(numbers, chosen, area, is_upright=True):
         return []
     is_flat = max(heights) - min(heights) < POINT_RANGE * height
     misfit = measure_misfit(heights, values, from_zero=False)

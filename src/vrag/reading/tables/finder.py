@@ -111,7 +111,7 @@ def find_charts(
     parts = find_drawn_parts(shown, factor)
     charts = [*find_bar_charts(words, parts), *find_pie_charts(words, parts)]
     taken = [number.piece for chart in charts for row in chart.rows for number in row.numbers]
-    charts += find_point_charts(words, taken)
+    charts += find_point_charts(words, parts, taken)
     return tuple(build_table(words, chart) for chart in charts)
 
 
