@@ -59,6 +59,8 @@ class Reading:
     frame: Box | None = None
     """The row or sentence around it, in `Space.UNIT`; None for an item without word boxes."""
     marks: tuple[Mark, ...] = ()
+    further: tuple[Reading, ...] = ()
+    """The rows on other pages that it was computed from, each without a text."""
 
     @property
     def answer(self) -> str:

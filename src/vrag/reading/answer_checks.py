@@ -166,10 +166,16 @@ def is_whole_of_part(question: str, answer: str, context: str) -> bool:
     return False
 
 
+_SIZED = r"""(?!.{0,60}\b(?:amounts? | audiences? | budgets? | changes? | costs? | debts? | demand
+    | differences? | dividends? | earnings | fares? | fees? | growth | incomes? | inflation | loss(?:es)?
+    | numbers? | pay(?:ments?)? | percent\w* | populations? | prices? | profits? | proportions? | rates?
+    | ratios? | rents? | revenues? | risks? | salar(?:y|ies) | sales | scores? | shares? | tax(?:es)?
+    | temperatures? | turnover | unemployment | wages?)\b)"""
+"""Behind "how high" and "how large": what has neither a length nor an area."""
 _DIMENSIONS = (
     (r"how\ fast\b | \bspeed\b | 多快 | 速度", r"\bknots?\b | km/h | \bkmh\b | \bmph\b | \d\s?kn\b | 节"),
     (
-        r"""how\ (?:far|tall|high|deep|wide)\b | \b(?:distance|length|height|depth|width)\b
+        rf"""how\ (?:far|tall|high|deep|wide)\b{_SIZED} | \b(?:distance|length|height|depth|width)\b
         | 多[远高深宽] | 距离 | 航程""",
         r"""\b(?:[ckm]?m | kilomet(?:er|re)s? | met(?:er|re)s? | miles? | feet | ft | inch(?:es)?
         | nautical)\b | 米 | 公里 | 海里""",
@@ -180,11 +186,11 @@ _DIMENSIONS = (
     ),
     (r"how\ (?:hot|cold|warm)\b | \btemperature\b | 温度 | 多[热冷]", r"° | \bdegrees?\b | 度"),
     (
-        r"\b(?<!which\ )(?<!what\ )(?<!each\ )area\b | how\ large\ is\b | 面积",
+        r"\b(?<!which\ )(?<!what\ )(?<!each\ )area\b | how\ large\ is\b" + _SIZED + r" | 面积",
         r"\bsquare\b | \bacres?\b | \bhectares?\b | km² | m² | 平方 | 公顷",
     ),
     (
-        r"\b(?:cost|price|fare|pay|paid|salary|fee)s?\b | 价格 | 票价 | 多少钱",
+        r"\b(?:cost|price|fare|pay|paid|salary|fee|wage)s?\b | 价格 | 票价 | 多少钱",
         r"[$€£¥] | \b(?:euros?|dollars?|cents?|pounds?|crowns?|eur|usd|yen)\b | 元 | 円",
     ),
     (

@@ -36,6 +36,8 @@ class CandidateKind(StrEnum):
 
     CELL = "cell"
     """A cell that the question names."""
+    CHART = "chart"
+    """A number of a chart whose label and title the question names."""
     COMPUTED = "computed"
     """A number that follows from cells."""
     VALUE = "value"
@@ -48,6 +50,7 @@ class CandidateKind(StrEnum):
 
 THRESHOLDS: Mapping[CandidateKind, float] = {
     CandidateKind.CELL: 0.25,
+    CandidateKind.CHART: 0.25,
     CandidateKind.COMPUTED: 0.5,
     CandidateKind.VALUE: 0.39,
     CandidateKind.SPAN: 0.7,
@@ -65,6 +68,13 @@ _FRAME = frozenset(
 )
 """Verbs of questions that say nothing of what is asked for."""
 _PREFIXED_YEAR = re.compile(r"^(?:fy|cy)((?:19|20)\d\d)$")
+_CHART_TERMS = frozenset(
+    token.term
+    for token in tokens("chart graph figure bar column line pie slice percent percentage share value")
+)
+"""Words of questions about a chart that its labels need not have."""
+_DERIVED = frozenset(token.term for token in tokens("growth change increase decrease difference density"))
+"""Words of heads of what is derived from a number, such as population growth, and not the number itself."""
 MIN_NAME_CHARS = 3
 """Letters of a word that names a document."""
 COMMON_WEIGHT = 0.5
@@ -94,7 +104,7 @@ _NUMBER_ASKED = re.compile(
 """Words with which "what" and "which" ask for something that has a number."""
 _SHARE_ASKED = re.compile(
     r"""\b(?:percent\w* | share | rate | ratio | proportion | fraction | margin | growth | score | accuracy
-    | how\ (?:much|many|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | (?:in|de)crease\w*)\b
+    | how\ (?:much|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | (?:in|de)crease\w*)\b
     | % | 百分 | 占比""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -105,8 +115,10 @@ _MEASURE = re.compile(
     r"\bhow\s+(?:much|many|[a-z]+(?=\s+(?:is|are|was|were|do|does|did|has|have)\b))", re.IGNORECASE
 )
 """The words that ask for a measure, as in "How long is": its unit says the same in an answer."""
-_CAPITAL = re.compile(r"(?<=[\w,’'\")-] )[A-Z][\w’'-]*[a-z][\w’'-]*")
-"""A name in a question: a word with a capital letter that does not begin it."""
+_CAPITAL = re.compile(r"(?<=[\w,’'\")-] )[A-Z][\w’'-]+")
+"""A name in a question or a sentence: a word with a capital letter that does not begin it."""
+_COUNTED = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?(\w+?)s\b", re.IGNORECASE)
+"""What a question asks to count, in the singular."""
 _NEVER = frozenset(
     {AnswerKind.REASON, AnswerKind.MANNER, AnswerKind.LIST, AnswerKind.COLOR, AnswerKind.YES_NO}
 )
@@ -160,12 +172,15 @@ class CertaintyCheck:
         """Return the source of a candidate; `OTHER` where it does not fit the question."""
         source, table = candidate.source, candidate.table
         if isinstance(source, ScoredSpan):
-            return self._find_span_source(candidate.reading.text, candidate.absent)
+            reading = candidate.reading
+            if self._is_of_another(reading.context) or is_cut(self.question, reading.text, reading.context):
+                return CandidateKind.OTHER
+            return self._find_span_source(reading.text, candidate.absent)
         if not isinstance(source, RankedAnswer) or table is None:
             return CandidateKind.OTHER
         found = source.candidate
         if found.operation is TableOperation.LOOKUP and self._is_named(found, table):
-            return CandidateKind.CELL
+            return CandidateKind.CHART if table.chart else CandidateKind.CELL
         is_single = bool(found.arithmetic) and _SEVERAL.search(self.question) is None
         if is_single and self._names_operands(found, table):
             return CandidateKind.COMPUTED
@@ -207,13 +222,16 @@ class CertaintyCheck:
         title, heads = split_title(table, cell.column)
         column = content_terms(heads)
         around = row | column | content_terms([table.caption, *title, *_names_of_heads(table, cell)])
+        stated = _CHART_TERMS if table.chart else frozenset[str]()
+        measured = stated if "%" in cell.text else frozenset[str]()
         return (
             _names_cell(asked, row, column)
             and not (row & asked) <= self.names
-            and self._accounts_for(asked, around)
-            and self._has_names(around)
+            and self._accounts_for(asked, around | stated)
+            and (table.chart != "" or _DERIVED.isdisjoint((row | column) - asked))
+            and not self._find_missing_names(around)
             and not _find_rivals(asked, row, column, cell, table)
-            and not asks_to_compute(self.question, row | column)
+            and not asks_to_compute(self.question, row | column | measured)
         )
 
     def _asked_terms(self) -> frozenset[str]:
@@ -231,11 +249,18 @@ class CertaintyCheck:
         around = content_terms([table.caption, *heads])
         return asks_to_compute(self.question, frozenset()) and self._accounts_for(asked, around)
 
-    def _has_names(self, around: frozenset[str]) -> bool:
-        """Return whether words around a cell have all names of the question but those of its document."""
+    def _find_missing_names(self, around: frozenset[str]) -> frozenset[str]:
+        """Return the names of the question, but those of its document, that are not among some words."""
         text = without_form(self.question)
-        named = content_terms(_CAPITAL.findall(text))
-        return named - self.subject - self.names <= around
+        named = frozenset[str]() if text.isupper() else content_terms(_CAPITAL.findall(text))
+        return named - self.subject - self.names - around
+
+    def _is_of_another(self, sentence: str) -> bool:
+        """Return whether a sentence has another name in place of one of the question."""
+        if not self._find_missing_names(content_terms([sentence])):
+            return False
+        others = content_terms(_CAPITAL.findall(sentence)) - content_terms([self.question])
+        return not others <= self.subject | self.names
 
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
@@ -245,6 +270,21 @@ class CertaintyCheck:
         untold = len(missing - self.subject - self.names)
         is_number_missing = any(term[0].isdigit() for term in missing)
         return telling >= MIN_NAMED * (telling + untold) and not is_number_missing
+
+
+def is_cut(question: str, text: str, sentence: str) -> bool:
+    """Return whether an answer is half of a range in its sentence, or the number of one of the things counted.
+
+    >>> is_cut("What is the salary range?", "32,534", "It is 32,534 to 42,290 a year.")
+    True
+    >>> is_cut("How many levels are there?", "1", "P1 stands for a level 1 contributor.")
+    True
+    """
+    value = rf"(?<![\w.,]){re.escape(text)}(?![\w,]|\.\d)"
+    ranged = rf"{value}\s?(?:[-–—]|to\b)\s?[$€£]?\d|\d\s?%?\s?(?:[–—]|-(?=\s)|to\s)\s?[$€£]?{value}"
+    counted = _COUNTED.search(question)
+    numbered = rf"|\b{re.escape(counted[1])}s?[ -]{value}" if counted and text.isdigit() else ""
+    return re.search(ranged + numbered, sentence, re.IGNORECASE) is not None
 
 
 def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:

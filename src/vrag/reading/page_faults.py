@@ -27,6 +27,7 @@ class UnreadPart(StrEnum):
     """The part of a page that could not be read, as it is named in messages and metrics."""
 
     TABLES = "tables"
+    CHARTS = "charts"
     VALUES = "labelled values"
     TEXT = "text"
     ANSWERS = "answers"

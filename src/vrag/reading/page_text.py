@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vrag.reading.labelled_values import LabelledValue, find_labelled_values
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.places.word_forms import WordForm, list_forms, root
-from vrag.reading.tables.finder import find_tables
+from vrag.reading.tables.finder import find_charts, find_tables
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.tables.text_pieces import StraightView, list_straight_views
 from vrag.reading.views.text_lines import (
@@ -79,6 +79,14 @@ class PageText:
         `picture` opens the stored picture of the item.
         """
         return self._find_once(UnreadPart.TABLES, lambda: find_tables(self.item, picture(), self.views))
+
+    def charts(self, picture: Callable[[], Image | None]) -> tuple[DocumentTable, ...]:
+        """Return the charts with numbers at their labels as tables; none after a fault, which is told."""
+
+        def find() -> tuple[DocumentTable, ...]:
+            return find_charts(self.item, picture, self.tables(picture), self.views)
+
+        return self._find_once(UnreadPart.CHARTS, find)
 
     @property
     def values(self) -> tuple[LabelledValue, ...]:

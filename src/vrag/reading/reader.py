@@ -30,7 +30,7 @@ from vrag.reading.page_candidates import PageCandidate, list_candidates
 from vrag.reading.page_faults import UnreadPart, read_part
 from vrag.reading.page_text import PageText, read_page_text
 from vrag.reading.places.field_answers import find_field_answer
-from vrag.reading.places.named_cells import find_named_cell
+from vrag.reading.places.named_cells import find_named_cell, find_named_ratio
 from vrag.reading.places.phrases import is_part_of_phrase, is_same_phrase
 from vrag.reading.places.written_answers import find_written_answer, mark_words
 from vrag.reading.questions.answer_form import AnswerForm, measure_answer, read_form, write_answer
@@ -40,6 +40,7 @@ from vrag.reading.scorer import CandidateScorer
 from vrag.reading.spans.reader import load_span_model
 from vrag.reading.spans.span_types import VALUE_TYPES, type_of_span
 from vrag.reading.table_answers.candidates import RankedAnswer
+from vrag.reading.table_answers.ratios import names_other_company
 from vrag.reading.tables.table import DocumentTable
 from vrag.reading.text_reader import SpanReader, TextReader
 from vrag.reading.views.neighbour_pages import read_tables
@@ -134,7 +135,12 @@ def _read_pages(
     readings = rank(question) if description is None else _read_in_steps(description, rank)
     stated = find_field_answer(question, items) if options.values else None
     if stated is None and options.tables:
-        stated = find_named_cell(question, zip(items, (tables for _, tables in placed), strict=True))
+        named = list(zip(items, (tables for _, tables in placed), strict=True))
+        stated = find_named_cell(question, named)
+        if stated is None and options.operations:
+            stated = find_named_ratio(question, named)
+    other = {item.id for item in items if names_other_company(question, item.document_name, item.text)}
+    readings = [replace(found, is_certain=False) if found.item in other else found for found in readings]
     if stated is None or asks_for_hidden(question, stated, find_hidden_terms(items)):
         return readings
     return _with_stated(stated, readings)

@@ -26,6 +26,7 @@ from vrag.reading.places.evidence_region import MOST, end_between_words
 from vrag.reading.places.page_parts import find_part_of_answer, find_parts_of_question, find_question_words
 from vrag.reading.questions.overview import asks_for_overview, fits_no_answer
 from vrag.reading.reader import THRESHOLD, find_answer
+from vrag.reading.table_answers.ratios import name_lines
 from vrag.reading.views.text_lines import Rect
 from vrag.types import Item
 
@@ -88,10 +89,11 @@ def locate_answer(
     an agent has looked closely at some. With `ordered` the evidence keeps its order, which the model has
     chosen. The evidence is returned as it is where no page can be opened; moments of videos stay as they are.
     """
-    items = list(dict.fromkeys(entry.item for entry in evidence if entry.seconds is None))[:MAX_PAGES]
+    whole = completed(question.text, [turn.question for turn in question.history])
+    most = MAX_PLACES if name_lines(whole) else MAX_PAGES  # a ratio rests on several statements
+    items = list(dict.fromkeys(entry.item for entry in evidence if entry.seconds is None))[:most]
     if not items:
         return AnswerPlace(tuple(evidence))
-    whole = completed(question.text, [turn.question for turn in question.history])
     try:
         pages = [open_page(environment.searcher, environment.item(item)) for item in items]
     except (SearchError, CollectionError):
@@ -109,19 +111,35 @@ def locate_answer(
         entries[at] = _narrow_entry(entries[at], place.item, place.region, environment, pictures)
     if not ordered:
         entries = [entries[at], *entries[:at], *entries[at + 1 :]]
+    for further in reading.further:
+        _show_further(further, pages, entries, environment, pictures)
     found = AnswerReading(
         item=reading.item,
         context="" if _is_same(reading.context, answer) else reading.context,
         arithmetic=reading.arithmetic,
         probability=reading.probability,
     )
-    marked = tuple(
-        with_cells(with_marks(entry, reading.marks), page.item, reading.marks)
-        if entry.item == reading.item
-        else entry
-        for entry in entries
-    )
-    return AnswerPlace(marked, found, tuple(pictures))
+    for at, entry in enumerate(entries):
+        if entry.item == reading.item:
+            entries[at] = with_cells(with_marks(entry, reading.marks), page.item, reading.marks)
+    return AnswerPlace(tuple(entries), found, tuple(pictures))
+
+
+def _show_further(
+    reading: Reading,
+    pages: Sequence[ReadPage],
+    entries: list[Evidence],
+    environment: Environment,
+    pictures: list[Picture],
+) -> None:
+    """Narrow the evidence of another page to the rows that an answer was computed from, and mark them."""
+    page = next(page for page in pages if page.item.id == reading.item)
+    at = next(at for at, entry in enumerate(entries) if entry.item == reading.item)
+    region = find_part_of_answer(page, reading)
+    is_shown = all(covers(entries[at].box, mark.box.center) for mark in reading.marks)
+    if entries[at].box is not None and (area_of(entries[at]) > LARGE or not is_shown):
+        entries[at] = _narrow_entry(entries[at], page.item, region, environment, pictures)
+    entries[at] = with_marks(entries[at], reading.marks)
 
 
 def locate_places(

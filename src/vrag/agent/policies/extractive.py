@@ -43,6 +43,7 @@ from vrag.reading.places.evidence_region import RankedRegion, ranked_regions, re
 from vrag.reading.questions.descriptions import find_description
 from vrag.reading.questions.overview import asks_for_overview, names_nothing
 from vrag.reading.reader import THRESHOLD, read
+from vrag.reading.table_answers.ratios import name_lines
 from vrag.reading.text_reader import TextReader
 from vrag.search.searcher import Searcher
 
@@ -394,8 +395,12 @@ def _labelled(parts: Sequence[Part]) -> dict[str, list[Shown]]:
 
 
 def _first_query(question: str) -> str:
-    """Return the words to search for; for an overview that names nothing, the first page of each document."""
-    query = without_tags(search_query(question)) or question
+    """Return the words to search for; for an overview that names nothing, the first page of each document.
+
+    For a financial ratio the lines of the statements that it needs are searched, too.
+    """
+    lines = name_lines(question)
+    query = without_tags(" ".join((search_query(question), *lines))) or question
     return FIRST_PAGES if asks_for_overview(question) and names_nothing(query) else query
 
 

@@ -2,17 +2,22 @@
 
 Where the file itself says what is a cell, the words of its row and its column together are all words of the
 question, and no other cell fits, nothing is left to be guessed. The only column of values needs no name.
+So with a financial ratio that a question names: it is computed from the lines of the statements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, Reading
 from vrag.reading.page_candidates import asks_to_compute, describe_rows, frame_rows, split_title
 from vrag.reading.places.field_answers import PROBABILITY, UNANSWERED, common_words, is_answer, name_terms
+from vrag.reading.questions.answer_form import measure_answer, read_form, write_answer
 from vrag.reading.questions.answer_types import AnswerKind, find_focus
 from vrag.reading.questions.query_analysis import without_form
+from vrag.reading.table_answers.ratios import RatioOperand, StatementPage, compute_ratio
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.types import Item
 
@@ -83,4 +88,66 @@ def _read_cell(item: str, table: DocumentTable, cell: Cell) -> Reading:
         is_certain=True,
         frame=frame_rows(table, [cell]),
         marks=tuple(Mark(role, each.box) for role, each in marked if each.box is not None),
+    )
+
+
+def find_named_ratio(question: str, pages: Iterable[tuple[Item, Sequence[DocumentTable]]]) -> Reading | None:
+    """Return the financial ratio that a question names; None if it names none or a line of it is unclear.
+
+    Args:
+        question: The question.
+        pages: Items with their tables.
+    """
+    if find_focus(question).kind in {
+        AnswerKind.YES_NO,
+        AnswerKind.REASON,
+        AnswerKind.MANNER,
+        AnswerKind.LIST,
+    }:
+        return None
+    statements = [
+        StatementPage(item.document, item.document_name, item.id, item.text, tables) for item, tables in pages
+    ]
+    answer = compute_ratio(question, statements)
+    if answer is None:
+        return None
+    form = read_form(question)
+    scale = "percent" if answer.unit == "%" else answer.measure.scale
+    text = write_answer(answer.text, form, number=answer.number, scale=scale)
+    measured = measure_answer(text, form, answer.measure, number=answer.number)
+    items = list(dict.fromkeys(operand.item for operand in answer.operands))
+    first, *others = (
+        _read_operands(item, [operand for operand in answer.operands if operand.item == item])
+        for item in items
+    )
+    return replace(
+        first,
+        text=measured.text,
+        measure=measured.measure,
+        arithmetic=" · ".join(filter(None, (answer.arithmetic, measured.arithmetic))),
+        probability=PROBABILITY,
+        is_certain=True,
+        further=tuple(others),
+    )
+
+
+def _read_operands(item: str, operands: Sequence[RatioOperand]) -> Reading:
+    """Return the cells on one page that a ratio is computed from."""
+    marks: list[Mark] = []
+    for operand in operands:
+        marks += (Mark(MarkRole.OPERAND, box) for box in [operand.cell.box] if box is not None)
+        heads = (*operand.table.row_heads(operand.cell.row), *operand.table.column_heads(operand.cell.column))
+        marks += (Mark(MarkRole.HEAD, head.box) for head in heads if head.box is not None and not head.item)
+    cells = [operand.cell for operand in operands]
+    frames = [
+        frame
+        for operand in operands
+        if (frame := frame_rows(operand.table, [operand.cell])) is not None and not operand.cell.item
+    ]
+    return Reading(
+        item=item,
+        text="",
+        context=describe_rows(operands[0].table, cells),
+        frame=Box.around(frames) if frames else None,
+        marks=tuple(dict.fromkeys(marks)),
     )

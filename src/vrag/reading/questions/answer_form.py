@@ -192,7 +192,8 @@ def _write_number(text: str, form: AnswerForm, number: Decimal | None, scale: st
     """Write an amount; a text with words around it stays as it is."""
     found = list(_NUMBER.finditer(text))
     numeral = parse_digits(found[0]["digits"]) if len(found) == 1 else None
-    if numeral is None or type_of_span(text.strip("()+-−~ ")) not in _AMOUNTS:
+    is_amount = number is not None or type_of_span(text.strip("()+-−~ ")) in _AMOUNTS
+    if numeral is None or not is_amount:
         return text
     if named := _SCALE_WORD.search(text):
         scale = named[1].casefold()

@@ -79,8 +79,9 @@ _PATTERNS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
         AnswerKind.COMPUTE,
         _compile(
             r"""\b how\ (?:much|many)\ (?:\w+\ )? (?:higher|lower|larger|greater|less
-                |fewer)\ .* \b (?:than|compared) \b | \b what\ (?:is|was)\ the\ (?:\w+\ )? (?:sum|difference
-                |ratio) \b (?! \s+ between \s+ [a-z]+ \s+ and) | \b decimal\ places? \b
+                |fewer)\ .* \b (?:than|compared) \b | \b (?:what|how\ (?:large|big|great|wide|high|much))
+                \ (?:is|was)\ the\ (?:\w+\ )? (?:sum|difference|ratio) \b
+                (?! \s+ between \s+ [a-z]+ \s+ and) | \b decimal\ places? \b
                 | \b round(?:ed)?\ (?:your|the|to) \b | 之和 | 相差多少 | 合計していくら"""
         ),
     ),

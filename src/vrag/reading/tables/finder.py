@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vrag.reading.charts.axis_charts import find_bar_charts, find_point_charts
+from vrag.reading.charts.chart_tables import MIN_NUMBERS, ChartWords, build_table
+from vrag.reading.charts.drawn_parts import find_drawn_parts
+from vrag.reading.charts.pie_charts import find_pie_charts
 from vrag.reading.tables.aligned_tables import build_aligned_grid, connect_pieces
 from vrag.reading.tables.captions import find_caption
 from vrag.reading.tables.evidence import PageGround, has_evidence, is_drawing
@@ -32,7 +36,7 @@ from vrag.reading.text_tables import read_text_tables
 from vrag.reading.views.raised_marks import leave_out_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from PIL.Image import Image
 
@@ -81,6 +85,34 @@ def find_tables(
     if rest is not upright.item:
         words = straighten_words(rest)
     return (*turned, *_find_upright_tables(words, picture))
+
+
+def find_charts(
+    item: Item,
+    picture: Callable[[], Image | None],
+    tables: Sequence[DocumentTable],
+    views: Sequence[StraightView],
+) -> tuple[DocumentTable, ...]:
+    """Find the charts of a page whose printed numbers belong to their labels, as tables.
+
+    Args:
+        item: The page, with the boxes of its words.
+        picture: Opens its stored picture, which is looked at where numbers stand apart.
+        tables: Its tables, whose words belong to no chart.
+        views: `list_straight_views` of it.
+    """
+    if item.facts.tables or item.facts.worksheet or not views or views[0].words.slope:
+        return ()
+    words = ChartWords.of(straighten_words(_without_words_in(views[0].upright.item, tables)))
+    shown = picture() if len(words.numbers) >= MIN_NUMBERS else None
+    if shown is None:
+        return ()
+    factor = words.page.width / shown.width
+    parts = find_drawn_parts(shown, factor)
+    charts = [*find_bar_charts(words, parts), *find_pie_charts(words, parts)]
+    taken = [number.piece for chart in charts for row in chart.rows for number in row.numbers]
+    charts += find_point_charts(words, parts, taken)
+    return tuple(build_table(words, chart) for chart in charts)
 
 
 def _on_picture(table: DocumentTable, view: UprightView) -> DocumentTable:

@@ -58,6 +58,8 @@ class DocumentTable:
     """The rectangle around the table, in `Space.UNIT`; None without a picture."""
     is_part: bool = False
     """True if other items have more rows of it, so that nothing can be counted or added up."""
+    chart: str = ""
+    """The kind of the chart whose labels and printed numbers it has: "bar chart"; empty for a table."""
     number_style: NumberStyle = UNKNOWN_STYLE
     """The way in which its document writes numbers."""
     _places: dict[tuple[int, int], Cell] = field(init=False, repr=False, compare=False)

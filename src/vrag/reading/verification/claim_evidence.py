@@ -183,6 +183,10 @@ class ClaimEvidence:
 
     def find_marked(self, reading: Reading) -> list[ItemWords]:
         """Return the cells that an answer of the reader was computed from; none of a part of a table."""
+        pages = [self._find_marked_on_page(part) for part in (reading, *reading.further)]
+        return [words for found in pages for words in found] if all(pages) else []
+
+    def _find_marked_on_page(self, reading: Reading) -> list[ItemWords]:
         page = next((at for at, text in enumerate(self.texts) if text.item.id == reading.item), None)
         boxes = [mark.box for mark in reading.marks if mark.role is MarkRole.OPERAND]
         if page is None or any(self.is_of_part(page, Rect(*box.as_tuple())) for box in boxes):

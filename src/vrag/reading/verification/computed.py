@@ -14,6 +14,7 @@ from vrag.reading.answer import Reading, ReadPage
 from vrag.reading.reader import read
 from vrag.reading.table_answers.arithmetic import compute, is_spent
 from vrag.reading.table_answers.operations import TableOperation
+from vrag.reading.table_answers.ratios import name_lines
 from vrag.reading.table_answers.triggers import TRIGGERS
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare
 from vrag.reading.verification.text_values import TextValue, find_values
@@ -120,12 +121,18 @@ class Computations:
         """
         words = self.question or sentence
         named = {name for name, pattern in _TRIGGERS.items() if pattern.search(words)}
+        if name_lines(words):
+            return self._find_read(claim)
         if not named and not _COUNTS.search(words):
             return None
         is_short = 2 * (claim.amount or _ZERO).copy_abs() < 199 * claim.step
         for result in _combine(operands[: MAX_SHORT_OPERANDS if is_short else MAX_OPERANDS], named, words):
             if _is_result(claim, result, rounding):
                 return Derivation(result.text, result.operands)
+        return self._find_read(claim)
+
+    def _find_read(self, claim: TextValue) -> Derivation | None:
+        """Return the computation of the reader that gives a number."""
         for reading in self.readings:
             found = find_values(reading.text)
             if found and compare(claim, found[0], rounding=Rounding(asked=True)) <= Agreement.LOOSE:

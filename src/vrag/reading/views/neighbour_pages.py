@@ -56,21 +56,21 @@ def read_number_style(page: ReadPage) -> NumberStyle:
 
 
 def read_tables(page: ReadPage) -> tuple[DocumentTable, ...]:
-    """Return the tables of a page, those that go on with all their rows.
+    """Return the tables of a page, those that go on with all their rows, and its charts as tables.
 
     Cells on other pages tell where they stand (`Cell.item`); the box is that of the part on this page. A
     table of which rows may stand elsewhere is a part.
     """
-    tables = read_page_text(page.item).tables(page.picture)
-    if not tables:
-        return ()
     text = read_page_text(page.item)
+    tables, charts = text.tables(page.picture), text.charts(page.picture)
+    if not (tables or charts):
+        return ()
     tables = tuple(replace(table, measure_note=_find_measure_note(text, table)) for table in tables)
     joined = read_part(
         UnreadPart.TABLES, page.item, lambda: [_join_parts(page, table) for table in tables], tables
     )
     style = read_number_style(page)
-    return tuple(replace(table, number_style=style) for table in joined)
+    return tuple(replace(table, number_style=style) for table in (*joined, *charts))
 
 
 def _find_measure_note(text: PageText, table: DocumentTable) -> str:
