@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -200,24 +201,25 @@ def test_running_text_is_certain_where_its_probability_is_high(text: str, is_cer
 
 
 @pytest.mark.parametrize(
-    ("text", "question", "kind"),
+    ("kind", "text", "question"),
     [
-        ("The sales tax is 9.25 % of the price.", "What is the sales tax in percent?", CandidateKind.VALUE),
-        ("The total sales tax is 9.25 % of the price.", "What is the total sales tax?", CandidateKind.OTHER),
-        ("Of all participants, 43 dropped out.", "How many participants dropped out?", CandidateKind.VALUE),
-        (
-            "In each arm there will be 43 participants.",
-            "How many participants dropped out?",
-            CandidateKind.SPAN,
-        ),
+        ("value", "The sales tax is 9.25 % of the price.", "What is the sales tax in percent?"),
+        ("other", "The total sales tax is 9.25 % of the price.", "What is the total sales tax?"),
+        ("value", "Of all participants, 43 dropped out.", "How many participants dropped out?"),
+        ("span", "In each arm there will be 43 participants.", "How many participants dropped out?"),
+        ("span", "Enrolment of students grew by 43 percent.", "How many students were enrolled?"),
+        ("other", "It stands for a level 43 contributor.", "How many levels does a contributor have?"),
+        ("other", "The range of salaries is 43 to 61 crowns.", "What is the range of salaries?"),
+        ("other", "The Senior Notes GG were sold for 43 crowns.", "For how much were the Senior Notes FF sold?"),
+        ("value", "The Senior Notes FF were sold for 43 crowns.", "For how much were the Senior Notes FF sold?"),
     ],
 )
 def test_a_value_is_certain_where_it_is_what_the_question_asks_for(
-    text: str, question: str, kind: CandidateKind
+    kind: str, text: str, question: str
 ) -> None:
     check = CertaintyCheck.of(question, [passage("a.md", 1, text)])
     placed = [(read_page_text(passage("a.md", 1, text)), list[DocumentTable]())]
     candidates, _ = weigh_candidates(question, placed, load_text_reader())
-    numbers = [one for one in candidates if one.reading.text.replace(" ", "") in {"9.25%", "43"}]
+    numbers = [one for one in candidates if re.match(r"9\.25|43", one.reading.text)]
     assert numbers
     assert {check.find_source(one) for one in numbers} == {kind}

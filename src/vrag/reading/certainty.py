@@ -75,6 +75,8 @@ _CHART_TERMS = frozenset(
 """Words of questions about a chart that its labels need not have."""
 _DERIVED = frozenset(token.term for token in tokens("growth change increase decrease difference density"))
 """Words of heads of what is derived from a number, such as population growth, and not the number itself."""
+AROUND = 40
+"""Characters before and behind an answer in which the rest of a range is looked for."""
 MIN_NAME_CHARS = 3
 """Letters of a word that names a document."""
 COMMON_WEIGHT = 0.5
@@ -104,7 +106,8 @@ _NUMBER_ASKED = re.compile(
 """Words with which "what" and "which" ask for something that has a number."""
 _SHARE_ASKED = re.compile(
     r"""\b(?:percent\w* | share | rate | ratio | proportion | fraction | margin | growth | score | accuracy
-    | how\ (?:much|large|high) | chang\w+ | rise | rose | fall | fell | grow\w* | (?:in|de)crease\w*)\b
+    | how\ (?:much|large|high)
+    | chang\w+ | rise | rose | fall(?!\s(?:of\s)?\d) | fell | grow\w* | (?:in|de)crease\w*)\b
     | % | 百分 | 占比""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -115,8 +118,8 @@ _MEASURE = re.compile(
     r"\bhow\s+(?:much|many|[a-z]+(?=\s+(?:is|are|was|were|do|does|did|has|have)\b))", re.IGNORECASE
 )
 """The words that ask for a measure, as in "How long is": its unit says the same in an answer."""
-_CAPITAL = re.compile(r"(?<=[\w,’'\")-] )[A-Z][\w’'-]+")
-"""A name in a question or a sentence: a word with a capital letter that does not begin it."""
+_CAPITAL = re.compile(r"(?<=[\w,’'\")-] )(?!(?:FY|CY)\d)[A-Z][\w’'-]+")
+"""A name in a question or a sentence: a word with a capital letter that does not begin it; FY2023 is none."""
 _COUNTED = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?(\w+?)s\b", re.IGNORECASE)
 """What a question asks to count, in the singular."""
 _NEVER = frozenset(
@@ -138,13 +141,18 @@ class CertaintyCheck:
     """Terms of the question that name the document: they tell no row from another."""
     is_pointing: bool
     """True if the question names a page, a figure or a table."""
+    texts: Mapping[str, str]
+    """The texts of the items by their ids."""
 
     @classmethod
     def of(cls, question: str, items: Sequence[Item]) -> CertaintyCheck:
         """Prepare the check for a question that is read from some items."""
         pointers = parse(question).pointers
         names = find_name_terms(question, items)
-        return cls(question, find_hidden_terms(items), find_subject_terms(items), names, bool(pointers))
+        texts = {item.id: item.text for item in items}
+        return cls(
+            question, find_hidden_terms(items), find_subject_terms(items), names, bool(pointers), texts
+        )
 
     def is_certain(self, candidate: PageCandidate, probability: float) -> bool:
         """Return whether a candidate is of a kind of answers that are right three times in four.
@@ -173,7 +181,8 @@ class CertaintyCheck:
         source, table = candidate.source, candidate.table
         if isinstance(source, ScoredSpan):
             reading = candidate.reading
-            if self._is_of_another(reading.context) or is_cut(self.question, reading.text, reading.context):
+            around = self.texts.get(reading.item, "")[max(source.start - AROUND, 0) : source.end + AROUND]
+            if self._is_of_another(reading.context) or is_cut(self.question, reading.text, around):
                 return CandidateKind.OTHER
             return self._find_span_source(reading.text, candidate.absent)
         if not isinstance(source, RankedAnswer) or table is None:
@@ -272,8 +281,8 @@ class CertaintyCheck:
         return telling >= MIN_NAMED * (telling + untold) and not is_number_missing
 
 
-def is_cut(question: str, text: str, sentence: str) -> bool:
-    """Return whether an answer is half of a range in its sentence, or the number of one of the things counted.
+def is_cut(question: str, text: str, around: str) -> bool:
+    """Return whether an answer is half of a range in the text around it, or the number of one thing.
 
     >>> is_cut("What is the salary range?", "32,534", "It is 32,534 to 42,290 a year.")
     True
@@ -284,7 +293,7 @@ def is_cut(question: str, text: str, sentence: str) -> bool:
     ranged = rf"{value}\s?(?:[-–—]|to\b)\s?[$€£]?\d|\d\s?%?\s?(?:[–—]|-(?=\s)|to\s)\s?[$€£]?{value}"
     counted = _COUNTED.search(question)
     numbered = rf"|\b{re.escape(counted[1])}s?[ -]{value}" if counted and text.isdigit() else ""
-    return re.search(ranged + numbered, sentence, re.IGNORECASE) is not None
+    return re.search(ranged + numbered, around, re.IGNORECASE) is not None
 
 
 def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:
