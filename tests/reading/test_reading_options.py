@@ -210,8 +210,16 @@ def test_running_text_is_certain_where_its_probability_is_high(text: str, is_cer
         ("span", "Enrolment of students grew by 43 percent.", "How many students were enrolled?"),
         ("other", "It stands for a level 43 contributor.", "How many levels does a contributor have?"),
         ("other", "The range of salaries is 43 to 61 crowns.", "What is the range of salaries?"),
-        ("other", "The Senior Notes GG were sold for 43 crowns.", "For how much were the Senior Notes FF sold?"),
-        ("value", "The Senior Notes FF were sold for 43 crowns.", "For how much were the Senior Notes FF sold?"),
+        (
+            "other",
+            "The Senior Notes GG were sold for 43 crowns.",
+            "For how much were the Senior Notes FF sold?",
+        ),
+        (
+            "value",
+            "The Senior Notes FF were sold for 43 crowns.",
+            "For how much were the Senior Notes FF sold?",
+        ),
     ],
 )
 def test_a_value_is_certain_where_it_is_what_the_question_asks_for(

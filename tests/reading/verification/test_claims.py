@@ -115,7 +115,21 @@ def test_marks_of_markdown_are_no_claims() -> None:
     assert [text for kind, text in found(answer) if kind in ("number", "date")] == ["2019", "1,150 t"]
 
 
-@pytest.mark.parametrize("text", ["A-17", "h7n9", "COVID-19", "http://a.example/17", "section 3.4.2", "v2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A-17",
+        "h7n9",
+        "COVID-19",
+        "http://a.example/17",
+        "section 3.4.2",
+        "v2",
+        "+49 30 1234567",
+        "1-877-486-2048",
+        "(478) 757-3144",
+        "478-757-3144",
+    ],
+)
 def test_digits_of_codes_and_addresses_are_no_numbers(text: str) -> None:
     assert find_values(text) == ()
 

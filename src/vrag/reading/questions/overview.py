@@ -12,7 +12,8 @@ from vrag.text.terms import STOP_WORDS, tokens
 
 _WHOLE = (
     r"(?:documents?|collections?|reports?|papers?|files?|folders?|decks?|slides?|presentations?|manuals?"
-    r"|articles?|books?|contracts?|pdfs?|texts?|all\ this)"
+    r"|articles?|books?|booklets?|brochures?|contracts?|pdfs?|texts?|guides?|letters?"
+    r"|(?:spread)?sheets?|workbooks?|all\ this)"
 )
 _PLEASE = r"(?:please\s+|can\ you\s+|could\ you\s+)?"
 _OVERVIEW = re.compile(
@@ -70,9 +71,10 @@ def fits_no_answer(question: str) -> bool:
 _GENERIC = frozenset(
     token.term
     for token in tokens(
-        "about article book collection content contract cover deck describe discuss document file folder "
-        "give idea key main manual message overview paper pdf point presentation purpose report slide "
-        "subject summarise summarize summary text theme topic whole worum geht dokument zusammenfassung"
+        "about article book booklet brochure collection content contract cover deck describe discuss "
+        "document file folder give guide idea key letter main manual message overview paper pdf point "
+        "presentation purpose report sheet slide spreadsheet subject summarise summarize summary text theme "
+        "topic whole workbook worum geht dokument zusammenfassung"
     )
 )
 """Words of questions for an overview that name no document."""

@@ -76,6 +76,11 @@ _PREFIXED_YEAR = re.compile(r"(?:FY|CY|AD|Q[1-4]|H[12])[-'’ ]?((?:19|20)\d\d)(
 _ADDRESS = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+|(?:https?://|www\.)\S+|\b\w[\w-]{0,64}\.(?:com|org|net|edu|gov|io)\b\S*"
 )
+_PHONE = re.compile(
+    r"""(?<![\w.,+-])(?: \+\d{1,3}(?:[ /.-]\(?\d{2,8}\)?){1,5}
+    | (?:\+?\d{1,3}[-.])?(?:\d{3}[-.]|\(\d{3}\)[ ]?)\d{3}[-.]\d{4} )(?![\w]|[-.,]\d)""",
+    re.ASCII | re.VERBOSE,
+)
 _SECTION = re.compile(r"(?<![\d.])\d+(?:\.\d+){2,}(?![\d.])")
 _CLOCK = re.compile(
     r"""(?<![\d:.,])(?P<h>[01]?\d|2[0-4])(?:[:.h](?P<m>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?
@@ -121,7 +126,7 @@ _SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNO
 
 @lru_cache(maxsize=4096)
 def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValue, ...]:
-    """Return the values of a text in order; none overlaps another. Numbers of codes and addresses are none.
+    """Return the values of a text in order; none overlaps another. Codes, addresses and telephone numbers hold none.
 
     `style` is that of the document.
 
@@ -130,8 +135,9 @@ def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValu
     """
     text = text[:MAX_TEXT]
     taken = _Ranges()
-    for match in _ADDRESS.finditer(text):
-        taken.add(*match.span())
+    for pattern in (_ADDRESS, _PHONE):
+        for match in pattern.finditer(text):
+            taken.add(*match.span())
     found = [value for find in (_find_days, _find_clocks, _find_years) for value in taken.keep(find(text))]
     for pattern in (CODE, _SECTION):
         for match in pattern.finditer(text):
