@@ -77,7 +77,7 @@ _ADDRESS = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+|(?:https?://|www\.)\S+|\b\w[\w-]{0,64}\.(?:com|org|net|edu|gov|io)\b\S*"
 )
 _PHONE = re.compile(
-    r"""(?<![\w.,+-])(?: \+\d{1,3}(?:[ /.-]\(?\d{2,8}\)?){1,5}
+    r"""(?<![\w.,+-])(?: \+(?=(?:[ /()-]{0,2}\d){9})\d{1,3}(?:[ /-]\(?\d{2,8}\)?){2,5}
     | (?:\+?\d{1,3}[-.])?(?:\d{3}[-.]|\(\d{3}\)[ ]?)\d{3}[-.]\d{4} )(?![\w]|[-.,]\d)""",
     re.ASCII | re.VERBOSE,
 )
@@ -126,9 +126,9 @@ _SPELLED_ORDINAL = re.compile(rf"\b(?:{'|'.join(_SPELLED_ORDINALS)})\b", re.IGNO
 
 @lru_cache(maxsize=4096)
 def find_values(text: str, style: NumberStyle = UNKNOWN_STYLE) -> tuple[TextValue, ...]:
-    """Return the values of a text in order; none overlaps another. Codes, addresses and telephone numbers hold none.
+    """Return the values of a text in order; none overlaps another.
 
-    `style` is that of the document.
+    Codes, addresses and telephone numbers hold none. `style` is that of the document.
 
     >>> [int(value.amount) for value in find_values("$3.2 million to (1,150) t, twenty-five")]
     [3200000, -1150, 25]
