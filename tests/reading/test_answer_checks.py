@@ -84,6 +84,20 @@ def test_a_price_may_stand_without_its_currency() -> None:
     assert is_measured_otherwise("What is the fare for a kayak?", "45 %", "45 % of all kayaks")
 
 
+@pytest.mark.parametrize(
+    ("question", "is_measured"),
+    [
+        ("How high were the wages?", False),
+        ("How high is the debt of the port?", False),
+        ("How large is the audience of the fair?", False),
+        ("How high is the mast?", True),
+        ("How large is the island?", True),
+    ],
+)
+def test_only_what_has_a_length_or_an_area_is_measured_in_it(question: str, is_measured: bool) -> None:
+    assert is_measured_otherwise(question, "4,200 euros", "4,200 euros") is is_measured
+
+
 def test_answers_are_equal_with_and_without_a_unit() -> None:
     assert answer_key("1,150 t") == answer_key("1150") == answer_key("1,150")
     assert answer_key("Six  Knots.") == answer_key("six knots")

@@ -160,6 +160,17 @@ def test_cells_of_an_item_with_a_picture_have_the_boxes_of_their_words() -> None
     assert [cell.box for cell in table.cells] == [word.box for word in words]
 
 
+GROWING = """<table><tr><th>Town<th>Population<th>Area</tr>
+<tr><th>Orla<td>4,210<td>31</tr><tr><th>Saltby<td>2,950<td>18</tr></table>"""
+
+
+def test_the_growth_of_a_number_is_not_the_number() -> None:
+    question = "What is the population of Orla?"
+
+    assert ask(question, make_item(GROWING)).is_certain
+    assert not ask(question, make_item(GROWING.replace("Population", "Population growth"))).is_certain
+
+
 def test_a_statement_in_a_cell_has_the_words_of_its_heads_and_of_no_other_row() -> None:
     source = read_source(ReadPage(make_item()))
     at = next(

@@ -90,6 +90,38 @@ def test_the_rectangle_of_a_models_crop_is_moved_between_the_lines_that_it_cuts(
     assert evidence.crop_sha256 != shown.sha256
 
 
+BALANCE = """Orla Ferries, balance sheets (in millions of euros)
+
+                                2023      2022
+Inventories                     400       360
+Total current assets            1,000     900
+Total assets                    2,000     1,800
+Total current liabilities       500       480
+Total liabilities and equity    2,000     1,800"""
+INCOME = """Orla Ferries, income statements (in millions of euros)
+
+                                2023      2022
+Net sales                       4,000     3,600
+Cost of sales                   2,400     2,200
+Income before income taxes      560       450
+Income tax expense              140       110
+Net income                      420       340"""
+
+
+def test_a_ratio_of_two_statements_has_its_operands_marked_on_both() -> None:
+    items = page("report.pdf", 1, BALANCE), page("report.pdf", 2, INCOME)
+    environment = Environment(MemorySearcher(items), PROFILE)
+    pages = [picture_evidence(environment.whole(item), item, "").evidence for item in items]
+
+    place = locate_answer(Question("What is the inventory turnover for FY2023?"), "6.32", pages, environment)
+
+    assert place.reading is not None
+    assert place.reading.arithmetic.endswith("= 2,400 ÷ ((360 + 400) ÷ 2) = 6.32")
+    assert [evidence.item for evidence in place.evidence] == [items[1].id, items[0].id]
+    marked = [[mark.role for mark in evidence.marks] for evidence in place.evidence]
+    assert [roles.count(MarkRole.OPERAND) for roles in marked] == [1, 2]
+
+
 def test_a_sentence_that_is_the_answer_is_not_told_twice() -> None:
     run, _ = answered("The weather was mild and the ferries were full on most Sundays", CARGO)
     assert run.reading is not None

@@ -88,3 +88,7 @@ def test_any_text_can_be_written_in_any_form(text: str, form: AnswerForm) -> Non
     assert written or not text
     if form.items and not form.date and not text.startswith("["):
         assert isinstance(json.loads(written), list)
+
+
+def test_a_computed_number_is_rounded_also_where_it_looks_like_a_time() -> None:
+    assert write_answer("0.63", AnswerForm(decimals=3), number=Decimal("0.62722")) == "0.627"

@@ -14,6 +14,8 @@ from vrag.reading.questions.answer_types import AnswerKind, find_focus
         ("In what year did the line open?", AnswerKind.YEAR),
         ("When was the ferry launched?", AnswerKind.DATE),
         ("How much higher is the fare of Orla compared to Saltby?", AnswerKind.COMPUTE),
+        ("How large is the difference between 2023 and 2024?", AnswerKind.COMPUTE),
+        ("How large is the harbour?", AnswerKind.NUMBER),
         ("What does Tern Sound pay per kilowatt hour?", AnswerKind.MONEY),
         ("What percentage of trips was late?", AnswerKind.PERCENT),
         ("How many pages contain tables?", AnswerKind.COUNT),

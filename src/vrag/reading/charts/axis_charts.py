@@ -14,10 +14,10 @@ from itertools import pairwise
 
 from vrag.reading.charts.chart_tables import (
     MIN_NUMBERS,
-    Chart,
     ChartNumber,
     ChartRow,
     ChartWords,
+    PrintedChart,
     are_alike,
     find_legend,
     measure_misfit,
@@ -87,7 +87,7 @@ class _Bar:
     part: DrawnPart
 
 
-def find_bar_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[Chart]:
+def find_bar_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[PrintedChart]:
     """Yield the charts whose bars, numbers and labels belong together."""
     for is_upright in (True, False):
         bars = _list_bars(parts, is_upright=is_upright)
@@ -139,7 +139,7 @@ def _continues(bar: _Bar, group: Sequence[_Bar]) -> bool:
 
 def _read_bars(
     words: ChartWords, bars: Sequence[_Bar], parts: Sequence[DrawnPart], *, is_upright: bool
-) -> Chart | None:
+) -> PrintedChart | None:
     numbers = [_find_number(words, bar.span, is_upright=is_upright) for bar in bars]
     found = [number for number in numbers if number is not None]
     if len(found) < len(bars) or len({id(number) for number in found}) < len(bars) or not are_alike(found):
@@ -166,7 +166,7 @@ def _read_bars(
             rows = tuple(
                 ChartRow(name, tuple(found[at * count : (at + 1) * count])) for at, name in enumerate(names)
             )
-            return Chart("bar chart", rows, series, tuple(bar.part for bar in bars))
+            return PrintedChart("bar chart", rows, series, tuple(bar.part for bar in bars))
     return None
 
 
@@ -297,7 +297,7 @@ def _find_series(
 
 def find_point_charts(
     words: ChartWords, parts: Sequence[DrawnPart], taken: Iterable[Piece]
-) -> Iterator[Chart]:
+) -> Iterator[PrintedChart]:
     """Yield the charts whose numbers rise and fall over a row of labels as their values do.
 
     `taken` are the numbers of other charts.
@@ -310,7 +310,7 @@ def find_point_charts(
             found = _find_points(labels, numbers)
             if found and not any(_has_other_bars(group, labels, found) for group in bars):
                 rows = (ChartRow((label,), (number,)) for label, number in zip(labels, found, strict=True))
-                yield Chart("chart", tuple(rows))
+                yield PrintedChart("chart", tuple(rows))
 
 
 def _has_other_bars(bars: Sequence[_Bar], labels: Sequence[Piece], numbers: Sequence[ChartNumber]) -> bool:

@@ -61,7 +61,7 @@ class ChartRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class PrintedChart:
     """A chart whose numbers belong to its labels."""
 
     kind: str
@@ -164,7 +164,7 @@ def _find_name(words: ChartWords, part: DrawnPart) -> Piece | None:
     return None
 
 
-def build_table(words: ChartWords, chart: Chart) -> DocumentTable:
+def build_table(words: ChartWords, chart: PrintedChart) -> DocumentTable:
     """Return a chart as a table: a row for each label, a column for each series or one below the title."""
     used = {word for row in chart.rows for piece in row.label for word in piece.words}
     used |= {word for row in chart.rows for number in row.numbers for word in number.piece.words}

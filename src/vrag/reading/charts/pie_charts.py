@@ -14,10 +14,10 @@ import numpy as np
 
 from vrag.reading.charts.chart_tables import (
     TITLE,
-    Chart,
     ChartNumber,
     ChartRow,
     ChartWords,
+    PrintedChart,
     find_legend,
 )
 from vrag.reading.charts.drawn_parts import DrawnPart
@@ -47,7 +47,7 @@ NEARER = 2.0
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_].*\d|\d+\s?[-–+]")
 
 
-def find_pie_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[Chart]:
+def find_pie_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[PrintedChart]:
     """Yield the pies and rings whose slices, numbers and labels belong together."""
     unit = words.page.line_height
     slices = [
@@ -105,7 +105,9 @@ def _is_round(group: Sequence[DrawnPart]) -> bool:
     return RING <= share <= 1.1 and not is_in_corner
 
 
-def _read_pie(words: ChartWords, slices: Sequence[DrawnPart], parts: Sequence[DrawnPart]) -> Chart | None:
+def _read_pie(
+    words: ChartWords, slices: Sequence[DrawnPart], parts: Sequence[DrawnPart]
+) -> PrintedChart | None:
     numbers: list[list[ChartNumber]] = [[] for _ in slices]
     for number in words.numbers:
         at = _find_slice(number.piece, slices)
@@ -120,7 +122,7 @@ def _read_pie(words: ChartWords, slices: Sequence[DrawnPart], parts: Sequence[Dr
     if len({" ".join(piece.text for piece in label) for label in labels}) < len(slices):
         return None
     rows = tuple(ChartRow(label, (number,)) for label, number in zip(labels, found, strict=True))
-    return Chart("pie chart", rows, (), tuple(slices))
+    return PrintedChart("pie chart", rows, (), tuple(slices))
 
 
 def _has_shares_of(slices: Sequence[DrawnPart], numbers: Sequence[ChartNumber]) -> bool:

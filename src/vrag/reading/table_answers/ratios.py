@@ -83,7 +83,7 @@ class StatementLine(BaseModel, frozen=True):
     """True if its sign is left out: costs are written as negative numbers in some statements."""
 
 
-class Ratio(BaseModel, frozen=True):
+class FinancialRatio(BaseModel, frozen=True):
     """A ratio."""
 
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ class RatioTable(BaseModel, frozen=True):
     search: dict[str, str]
     """Words that each statement has."""
     lines: dict[str, StatementLine]
-    ratios: tuple[Ratio, ...]
+    ratios: tuple[FinancialRatio, ...]
 
 
 class StatementPage(NamedTuple):
@@ -150,7 +150,7 @@ class RatioAnswer:
 class RatioQuestion(NamedTuple):
     """What a question for a ratio names."""
 
-    ratio: Ratio
+    ratio: FinancialRatio
     period: Day
     rest: frozenset[str]
     """Other words: they must name the company."""
@@ -294,7 +294,7 @@ class _Statements:
         values = {(operand.value, operand.measure) for operand in (named if line.strict else first)}
         return first[0] if len(values) == 1 and not first[0].value.is_nan() else None
 
-    def lacks(self, ratio: Ratio) -> bool:
+    def lacks(self, ratio: FinancialRatio) -> bool:
         """Return whether an optional line is missing: there are no rows between two others."""
         lines = load_ratios().lines
         first, last = (self.find(name) for name in ratio.between)
@@ -372,7 +372,7 @@ def _write(
     )
 
 
-def _is_stated_otherwise(ratio: Ratio, number: Decimal, pages: Sequence[StatementPage]) -> bool:
+def _is_stated_otherwise(ratio: FinancialRatio, number: Decimal, pages: Sequence[StatementPage]) -> bool:
     """Return whether a table states the ratio itself, and never as what was computed, rounded."""
     cells = [
         (table.cell_at(row, column), table)
