@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from PIL import Image
 from reading.charts.plotted_pages import list_rows, plot, read_charts, read_page
 
+from vrag.geometry import Size
 from vrag.reading.answer import MarkRole, ReadPage
 from vrag.reading.charts.chart_tables import measure_misfit
+from vrag.reading.page_text import read_page_text
 from vrag.reading.reader import read
+from vrag.reading.tables.finder import find_charts
 
 NAMES = ["Alder", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple"]
 VALUES = [12, 45, 30, 7, 22]
@@ -262,6 +269,17 @@ def test_a_bar_answers_a_question_with_its_number_and_label_marked() -> None:
     answers = [mark.box for mark in first.marks if mark.role is MarkRole.ANSWER]
     words = [word for word in item.words if item.text[word.start : word.end] == "30"]
     assert any(answers[0].covers(*word.box.center) for word in words)
+
+
+def test_a_page_of_specks_takes_no_long_time() -> None:
+    noise = np.random.default_rng(0).integers(0, 6, (150, 120, 3), dtype=np.uint8) * 50
+    picture = Image.fromarray(noise).resize((960, 1200), Image.Resampling.NEAREST)
+    item, _ = read_page(bars([*VALUES]))
+    begun = time.thread_time()
+
+    find_charts(replace(item, size=Size(960, 1200)), lambda: picture, (), read_page_text(item).views)
+
+    assert time.thread_time() - begun < 5
 
 
 def test_sizes_that_fall_while_values_rise_never_fit() -> None:

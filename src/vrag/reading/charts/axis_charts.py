@@ -27,7 +27,8 @@ from vrag.reading.tables.text_pieces import Piece
 
 MIN_POINTS = 4
 """Points of a line without bars, whose labels alone show the proportions."""
-MAX_SERIES = 5
+MAX_SERIES, MAX_BARS = 5, 300
+"""Bars at one label, and areas of a page that are looked at."""
 MIN_THICKNESS = 4.0
 """Thickness of the thinnest bar, in pixels."""
 SAME_EDGE, SAME_THICKNESS = 3.0, 0.12
@@ -99,11 +100,12 @@ def find_bar_charts(words: ChartWords, parts: Sequence[DrawnPart]) -> Iterator[P
 
 
 def _list_bars(parts: Iterable[DrawnPart], *, is_upright: bool) -> list[_Bar]:
-    return [
-        _Bar(AxisSpan.of(*part.rect, is_upright=is_upright), part)
-        for part in parts
-        if part.is_bar and min(part.rect.width, part.rect.height) >= MIN_THICKNESS
+    """Return the largest areas that may be bars."""
+    thick = [
+        part for part in parts if part.is_bar and min(part.rect.width, part.rect.height) >= MIN_THICKNESS
     ]
+    largest = sorted(thick, key=lambda part: -part.area)[:MAX_BARS]
+    return [_Bar(AxisSpan.of(*part.rect, is_upright=is_upright), part) for part in largest]
 
 
 def _group_bars(bars: Iterable[_Bar]) -> Iterator[list[_Bar]]:
