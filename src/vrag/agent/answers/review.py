@@ -91,6 +91,7 @@ def review_answer(
     verify: bool,
     conflicts: bool = False,
     places: bool = False,
+    shown: Sequence[str] = (),
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
 
@@ -103,6 +104,7 @@ def review_answer(
         verify: Whether its claims are compared with the evidence.
         conflicts: Whether what it rests on is compared with other documents.
         places: Whether the parts of pages are found that may answer a question without an answer.
+        shown: Ids of the items that a model was shown, which are compared with what the answer rests on too.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
@@ -144,7 +146,15 @@ def review_answer(
         disagreeing = tolerate_fault(
             UnreadPart.EVIDENCE,
             "The answer could not be compared with other documents",
-            partial(find_answer_conflicts, given, context, supported.cited, environment),
+            partial(
+                find_answer_conflicts,
+                given,
+                context,
+                supported.cited,
+                environment,
+                question=question.text if shown else "",
+                shown=shown,
+            ),
             (),
         )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
