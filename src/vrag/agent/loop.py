@@ -321,7 +321,6 @@ class Run:
             verify=self.settings.verify is not VerifyMode.OFF,
             conflicts=self.settings.conflicts,
             places=self.is_without_model,
-            shown=() if self.is_without_model else tuple(episode.seen),
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
@@ -386,9 +385,7 @@ class Run:
         self.outcome, self.is_reopened = ActionOutcome(), True
         self.offered, self.is_last_turn = conflicts, not doubts
         try:
-            await self._in_thread(
-                lambda: episode.reopen(described, conflicts, self.log), grace=GRACE_SECONDS
-            )
+            await self._in_thread(lambda: episode.reopen(described, conflicts, self.log), grace=GRACE_SECONDS)
             self.stop = None
         except _OutOfTime:
             self.log, self.stop = self.log.detached(), StopReason.OUT_OF_BUDGET

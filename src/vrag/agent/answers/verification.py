@@ -19,7 +19,9 @@ _JUDGED = re.compile(
     r"\s*(?P<judgement>differ|same|unclear)\s*</conflict\s*>",
     re.IGNORECASE,
 )
-_CONFLICT_TAG = re.compile(r"<conflict\b[^<>]{0,60}>[^<>]{0,60}</conflict\s*>|</?conflict\b[^<>]{0,60}>", re.IGNORECASE)
+_CONFLICT_TAG = re.compile(
+    r"<conflict\b[^<>]{0,60}>[^<>]{0,60}</conflict\s*>|</?conflict\b[^<>]{0,60}>", re.IGNORECASE
+)
 _PROMPTS: Mapping[ClaimDoubt | None, str] = {
     ClaimDoubt.READING: "doubt_reading.md",
     ClaimDoubt.OTHER_EVIDENCE: "doubt_other_evidence.md",
@@ -84,7 +86,7 @@ def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
 
 
 def read_judgements(reply: str, count: int) -> tuple[ConflictJudgement | None, ...]:
-    """Return the judgements on conflicts 1 to `count` in a reply; None for one that is missing or given twice.
+    """Return the judgements on conflicts 1 to `count` in a reply; None for what is missing or given twice.
 
     Thoughts and quotes hold none. A single conflict needs no number.
 
