@@ -360,8 +360,8 @@ class Run:
 
     def _find_doubts(self, review: AnswerReview) -> tuple[CheckedClaim, ...]:
         """Return the claims in doubt that the model is told about."""
-        is_told = self.settings.verify is VerifyMode.REPAIR and self._may_answer_anew(review)
-        return claims_in_doubt(review.claims) if is_told else ()
+        is_repairing = self.settings.verify is VerifyMode.REPAIR and self._may_answer_anew(review)
+        return claims_in_doubt(review.claims) if is_repairing else ()
 
     def _find_offered(self, episode: Episode, review: AnswerReview) -> tuple[FoundConflict, ...]:
         """Return the conflicts that the model is asked to judge: it was shown the items of both sides."""
