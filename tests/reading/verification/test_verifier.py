@@ -81,6 +81,25 @@ def test_without_words_around_a_value_that_stands_there_is_supported(answer: str
     assert verdicts(answer) == {STATED}
 
 
+GUIDE = "The lagoon of Saltby is popular with kayakers in summer. It was dug by hand for a mill near the quay."
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("It is popular with kayakers.", ClaimVerdict.STATED),
+        ("The lagoon is popular with kayakers.", ClaimVerdict.STATED),
+        ("It is popular with tourists.", ClaimVerdict.UNVERIFIED),
+        ("It is popular among rich families.", ClaimVerdict.UNVERIFIED),
+        ("The mill is popular with children in winter.", ClaimVerdict.UNVERIFIED),
+    ],
+)
+def test_a_sentence_is_stated_by_a_statement_with_most_of_its_words(
+    answer: str, verdict: ClaimVerdict
+) -> None:
+    assert verdicts(answer, GUIDE) == {verdict}
+
+
 def test_a_contradiction_names_what_stands_there() -> None:
     (number, *_) = check("The harbour of Sandvik handled 1,160 t of timber.")[1:]
     assert (number.verdict, number.found) == (DOUBTED, "1,150 t")
