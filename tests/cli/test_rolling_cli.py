@@ -141,7 +141,7 @@ def test_a_server_that_tells_no_tokens_is_told_of(desk: Path, tmp_path: Path) ->
     assert "no token ids" in result.output
 
 
-def test_without_a_model_the_offline_policy_is_rolled_out(desk: Path, tmp_path: Path) -> None:
+def test_without_a_model_rollouts_are_made_by_the_reader(desk: Path, tmp_path: Path) -> None:
     result = invoke(desk, tmp_path / "out", None, "--samples", "1")
     assert result.exit_code == 0, result.output
     assert f"{CASES}/{CASES} rollouts" in result.stdout

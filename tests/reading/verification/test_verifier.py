@@ -81,7 +81,7 @@ def test_without_words_around_a_value_that_stands_there_is_supported(answer: str
     assert verdicts(answer) == {STATED}
 
 
-GUIDE = "The lagoon of Saltby is popular with kayakers in summer. It was dug by hand for a mill near the quay."
+GUIDE = "The lagoon of Saltby is popular with kayakers in summer. It was dug by hand for a mill by the quay."
 
 
 @pytest.mark.parametrize(
