@@ -5,9 +5,9 @@
 The model is a script. It is shown the gold pages of a question and the pages behind them, and answers with
 the gold answer, or with that altered in one digit, sign, unit, date or name (`alterations.py`). Printed are,
 for answers of each kind: the worst verdict on their claims, how many are withdrawn (`VRAG_VERIFY=withdraw`),
-of how many the model is told that they are in doubt (`repair`), and whether the answer that it then gives, the
-gold one, is the answer of the run. Citations: how many right answers rest on a gold page first, without a
-marker and with one that names another page.
+of how many the model is told that they are in doubt (`repair`), and whether the gold answer, which it gives
+then, is the answer of the run. Citations: how many right answers rest on a gold page first, without a marker
+and with one that names another page.
 """
 
 from __future__ import annotations
