@@ -30,10 +30,16 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.runs.event_log import EventLog
 from vrag.agent.runs.replay import differences, replay
 from vrag.agent.runs.run_result import RunResult
-from vrag.agent.runs.run_store import RunStore
+from vrag.agent.runs.run_store import RunState, RunStore
+from vrag.cli.ask import run_as_json
+from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.errors import ModelError
 from vrag.model_profiles import profile_named
 from vrag.reading.conflicts.editions import DocumentFacts
+from vrag.render.exports import Format, export_of
+from vrag.render.report import report_of
+from vrag.server.mcp import answer_data
+from vrag.server.openai.reply import build_reply
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage
 
 if TYPE_CHECKING:
@@ -301,6 +307,32 @@ class TestAConflictOfWhatTheModelWasShown:
         assert run.answer == FIRST
         assert len(policy.told) == 2
         assert of(AnswerDoubted, events) == []
+
+
+def test_people_are_told_everywhere_that_the_model_doubts_a_conflict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = Environment(MemorySearcher((REPORT, LETTER)), PROFILE, EnvironmentOptions(hits=3, show=2))
+    policy = Watching((VRAG.search("Saltby harbour"), VRAG.answer(FIRST), judged(VRAG, FIRST, "same")))
+    agent = Agent(policy, environment, VragMethod(verify=VerifyMode.TELL), conflicts=True)
+    store, printer = RunStore(tmp_path), RunPrinter()
+    with store.record() as log:
+        for event in agent.record(ASKED, log):
+            printer.print_event(event)
+    run = store.read(log.id)
+    steps = " ".join(capsys.readouterr().out.split())
+    print_end(run, RunState.FINISHED)
+    end = " ".join(capsys.readouterr().out.split())
+    html = export_of(run, Format.HTML).data.decode()
+    markdown = report_of([run]).markdown().text
+
+    assert f"doubted {FIRST}. The model is asked again. Two sources disagree: " in steps
+    for text in (end, html, markdown.replace("\\", ""), build_reply("1", run.result, "/").content):
+        assert "Two sources disagree: " in text
+        assert "The model sees no disagreement." in text
+    assert "Documents that were shown disagree." in html
+    assert answer_data("1", run.result)["conflicts"][0]["judgement"] == "same"
+    assert run_as_json(run)["conflicts"][0]["judgement"] == "same"
 
 
 def test_nothing_is_asked_about_what_the_model_has_not_seen() -> None:
