@@ -52,7 +52,8 @@ const DRAWN = {
 function doubted({ text, claims, conflicts }, _state, context) {
   const lines = notableClaims(claims).map((claim) => h("li", { dir: "auto", text: claimText(text, claim) }));
   const answer = h("div", { class: "doubted-answer prose" }, prose(text));
-  if (conflicts.length > 0) return note("doubted", "warn", "Documents that were shown disagree.", "The model was shown both sides and asked again.", answer, h("ul", lines), ...[conflictList(conflicts, context)].filter((list) => list !== null));
+  const disagreeing = conflictList(conflicts, context);
+  if (disagreeing) return note("doubted", "warn", "Documents that were shown disagree.", "The model was shown both sides and asked again.", answer, h("ul", lines), disagreeing);
   return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was informed and may search again.", answer, h("ul", lines));
 }
 
