@@ -70,8 +70,9 @@ COVER = 0.3
 """Share of the words of a sentence that one statement must have."""
 COVER_WITH_VALUES = 0.2
 """The same for a sentence with numbers, dates or names, all of which are supported."""
-MOST = 0.5
-"""Share of its words, numbers and names of which one statement, with its row and heads, must have more."""
+MOST, MOST_PAIRS = 0.5, 0.25
+"""Share of its words, numbers and names of which one statement, with its row and heads, must have more; of its
+pairs of characters in Chinese and Japanese, where one other character is two other pairs."""
 MIN_NEW, MIN_REST = 4, 0.6
 """Pairs of characters in a row that are a new name, in a sentence with this share of its words found."""
 OPERAND_SHARE = 0.75
@@ -481,11 +482,12 @@ class _SentenceCheck:
         own, values = self._content_terms()
         known = {*values, *(token.term for name in self.sentence.names for token in tokens(name.text))}
         shared = self.evidence.weigh([*own, *values]).shared(ROW, known)
+        most = MOST_PAIRS if is_cjk(self.text) else MOST
         scored = [
             (float(score), page, number)
             for page, scores in enumerate(support)
             for number, score in enumerate(scores + INSIDE * self.evidence.inside[page] * (scores > 0))
-            if shared[page][number] > MOST
+            if shared[page][number] > most
         ]
         score, page, number = max(scored, default=(0.0, 0, 0))
         if score < needed or self._has_new_name(score):
