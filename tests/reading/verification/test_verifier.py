@@ -101,8 +101,8 @@ def test_a_sentence_is_stated_by_a_statement_with_most_of_its_words(
 
 
 def test_a_chinese_sentence_in_other_words_is_stated() -> None:
-    text = "布朗案之后，基督教学院的学生大多数是白人。其他学院的学生来自许多国家。"
-    assert verdicts("在布朗案之后，就读基督教学院的学生的主要种族是白人。", text) == {ClaimVerdict.STATED}
+    text = "布朗案之后，学院的学生大多数是白人。其他学校的学生来自许多国家。"
+    assert verdicts("在布朗案之后，就读该学院的学生的主要种族是白人。", text) == {ClaimVerdict.STATED}
 
 
 def test_a_contradiction_names_what_stands_there() -> None:

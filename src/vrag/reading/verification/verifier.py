@@ -71,8 +71,8 @@ COVER = 0.3
 COVER_WITH_VALUES = 0.2
 """The same for a sentence with numbers, dates or names, all of which are supported."""
 MOST, MOST_PAIRS = 0.5, 0.25
-"""Share of its words, numbers and names of which one statement, with its row and heads, must have more; of its
-pairs of characters in Chinese and Japanese, where one other character is two other pairs."""
+"""Share of its words, numbers and names of which one statement, with its row and heads, must have more; of
+its pairs of characters in Chinese and Japanese, where one other character is two other pairs."""
 MIN_NEW, MIN_REST = 4, 0.6
 """Pairs of characters in a row that are a new name, in a sentence with this share of its words found."""
 OPERAND_SHARE = 0.75
