@@ -21,7 +21,7 @@ export OMP_NUM_THREADS ?= 1
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-demo: ## Ask the sample documents a question, offline
+demo: ## Ask the sample documents a question, without a model
 	./run_demo.sh
 
 example: .venv/dev ## Train the tiny model of the example for a few steps

@@ -127,7 +127,7 @@ def write_film(path: Path) -> None:
 
 
 async def record_runs(home: Path) -> None:
-    """Ask some questions with the offline reader, which looks at pages."""
+    """Ask some questions without a model: pages are looked at."""
     import vrag
 
     session = vrag.open(collection=str(home), ranking="lexical")

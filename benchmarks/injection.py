@@ -77,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         answers(hostile, obedient, Path(folder) / "answers")
         reach(hostile, obedient, Path(folder) / "reach")
-        offline(hostile, Path(folder) / "offline")
+        measure_without_model(hostile, Path(folder) / "without")
         harmless(Path(folder) / "samples", docs)
 
 
@@ -129,7 +129,7 @@ def shipped(hostile: Any, obedient: Any, ground: Any, ferry: str, method: Method
     return Told(RunResult.of(events).answer, reached, ", ".join(sorted(policy.places)) or "not at all")
 
 
-def offline(hostile: Any, folder: Path) -> None:  # noqa: ANN401
+def measure_without_model(hostile: Any, folder: Path) -> None:  # noqa: ANN401
     """What the policy without a model quotes of text that nobody can see: it reads text layers."""
     hidden = [channel for channel in hostile.CHANNELS if channel.name.startswith("page, ")]
     ground = hostile.prepare(folder, [(channel, _HIDDEN_FACT) for channel in hidden])
@@ -143,7 +143,7 @@ def offline(hostile: Any, folder: Path) -> None:  # noqa: ANN401
             .answer
         )
         rows.append([channel.name, answer or "(abstained)"])
-    table("The offline policy, asked for a false fact", ["where the fact stands", "answer"], rows)
+    table("Without a model, asked for a false fact", ["where the fact stands", "answer"], rows)
 
 
 def harmless(folder: Path, docs: Path) -> None:
@@ -160,11 +160,13 @@ def harmless(folder: Path, docs: Path) -> None:
     rows = [[name, *measured(some)] for name, some in texts.items() if some]
     heads = ["text", "texts", "characters", "texts altered", "characters altered", "µs per 1,000 characters"]
     table("", heads, rows)
-    given = asked_offline(collection)
+    given = ask_without_model(collection)
     with bare():
-        plain = asked_offline(collection)
+        plain = ask_without_model(collection)
     changed = sum(a != b for a, b in zip(given, plain, strict=True))
-    print(f"\nOffline answers to {len(given)} questions about the sample corpus that change: {changed}")
+    print(
+        f"\nAnswers without a model to {len(given)} questions about the sample corpus that change: {changed}"
+    )
 
 
 _FENCES: dict[str, dict[str, str]] = {"passage.md": {}, "results_text.md": {"number": "1"}}
@@ -211,7 +213,7 @@ def layers(docs: Path) -> Iterator[str]:
                     yield read_layer(page).text
 
 
-def asked_offline(collection: Collection) -> list[tuple[str | None, tuple[Any, ...]]]:
+def ask_without_model(collection: Collection) -> list[tuple[str | None, tuple[Any, ...]]]:
     """Answers to the sample questions, with their evidence."""
     engine, profile = Engine(collection), profile_named("qwen2.5-vl")
     agent = Agent(ExtractivePolicy(engine, profile), Environment(engine, profile), VragMethod())

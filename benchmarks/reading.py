@@ -1,4 +1,4 @@
-"""The offline reader and what is left of it without one of its parts, on the questions of a data set.
+"""The reader, and what is left of it without one of its parts, on the questions of a data set.
 
     python -m benchmarks.reading DATASET.json --collection DIR [--docs DIR] [--reader MODEL]
 
@@ -98,7 +98,7 @@ def agents_of(session: Session, reader: str = "") -> dict[ReaderVariant, Agent]:
     agent = session.agent()
     policy = agent.policy
     if not isinstance(policy, PolicyWithoutModel):
-        sys.exit("A model is set (VRAG_MODEL): the offline reader would not be asked.")
+        sys.exit("A model is set (VRAG_MODEL): the reader would not be asked.")
     agents = {
         variant: replace(
             agent,

@@ -4,7 +4,7 @@
     python -m benchmarks.soak_plot DIR
 
 A real `vrag serve` with three users runs over a copy of a collection, by default of the sample documents. Its
-model is a real server over HTTP whose replies are scripted; half of the questions go to the offline reader.
+model is a real server over HTTP whose replies are scripted; half of the questions are asked without a model.
 The clients (`benchmarks/soak_clients.py`) check every answer. Every ten seconds a sample is written to
 `DIR/samples.jsonl`, and every fault to `DIR/faults.jsonl`, so that a soak that is cut off leaves what it had.
 At the end the server is told to stop: its exit status, its processes, its temporary files, what uploads left,

@@ -200,7 +200,7 @@ class Client:
 
 
 async def ask(client: Client) -> None:
-    """Ask the offline reader or the scripted model, follow the run, and hang up once in the middle."""
+    """Ask without a model or the scripted one, follow the run, and hang up once in the middle."""
     body: dict[str, Any] = {"question": client.question(), "collection": client.collection}
     body["agent"] = client.chance.choice(("vrag", "vrag", "vimrag", "rag", "react"))
     body["model"] = ""
@@ -209,7 +209,7 @@ async def ask(client: Client) -> None:
     if client.sessions and client.chance.random() < 0.35:
         body["session"] = client.chance.choice(client.sessions[-5:])
         body["question"] = client.chance.choice(("And the year before?", "Why?", body["question"]))
-    kind = "ask: scripted" if body["model"] else "ask: offline"
+    kind = "ask: scripted" if body["model"] else "ask: without a model"
     began = time.monotonic()
     run = (await client.request("POST /runs", "POST", "/runs", 201, json=body)).json()
     events = await followed(client, run["id"], hang_up=client.chance.random() < 0.5)
@@ -528,7 +528,7 @@ def completion(client: Client, *, stream: bool) -> dict[str, Any]:
             {"role": "assistant", "content": "No."},
             *messages,
         ]
-    model = client.chance.choice(("vrag", "vrag/offline", "rag/offline"))
+    model = client.chance.choice(("vrag", "vrag/without-a-model", "rag/without-a-model"))
     return {
         "model": model,
         "messages": messages,

@@ -27,7 +27,7 @@ __all__ = ["Trend", "main", "plot", "trend"]
 WARM_UP = 0.1
 BIN_SECONDS = 120.0
 """Seconds of which one point of a latency is made."""
-KINDS = ("search", "ask: offline", "ask: scripted", "picture", "upload until found", "MCP search")
+KINDS = ("search", "ask: without a model", "ask: scripted", "picture", "upload until found", "MCP search")
 MEMORY = {"rss_mib": "RSS, all processes", "uss_mib": "USS, all processes", "server_uss_mib": "USS, server"}
 HANDLES = {
     "descriptors": "descriptors, all processes",

@@ -162,7 +162,7 @@ def test_vllm_serves_the_model_while_the_question_is_answered(clone: Clone) -> N
     ("gpu", "why"),
     [(None, "there is no NVIDIA GPU"), (8192, "no GPU has 20000 MiB of memory: 8192 MiB")],
 )
-def test_without_a_gpu_that_holds_the_model_the_offline_policy_answers(
+def test_without_a_gpu_that_holds_the_model_the_reader_answers(
     clone: Clone, gpu: int | None, why: str
 ) -> None:
     if gpu:

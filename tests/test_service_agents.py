@@ -119,7 +119,7 @@ def test_people_are_told_every_agent_by_its_name() -> None:
     assert f"METHODS = {{ {told} }};" in page
 
 
-def test_the_offline_policy_can_be_asked_beside_a_model_and_a_model_beside_it(place: Path) -> None:
+def test_the_policy_without_a_model_can_be_asked_beside_a_model_and_a_model_beside_it(place: Path) -> None:
     served = agents(place, model="qwen3-vl", base_url="http://127.0.0.1:9/v1", models=("other",))
     assert [model.name for model in served.offer.models] == ["", "qwen3-vl", "other"]
     assert isinstance(served.agent(AgentSelection(model="")).policy, ExtractivePolicy)

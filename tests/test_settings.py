@@ -343,8 +343,8 @@ def test_other_settings_are_checked_and_completed_as_the_first_ones_were() -> No
     changed = change_settings(report.settings, report.origins, model="lmstudio:b", agent="vimrag")
     assert (changed.model, changed.base_url) == ("b", "http://localhost:1234/v1")
     assert (changed.agent, changed.dpi) == ("vimrag", 100)
-    offline = change_settings(report.settings, report.origins, model="")
-    assert (offline.model, offline.base_url) == ("", "")
+    without_model = change_settings(report.settings, report.origins, model="")
+    assert (without_model.model, without_model.base_url) == ("", "")
     own = load_settings(model="a", base_url=":1/v1")
     assert change_settings(own.settings, own.origins, model="b").base_url == "http://127.0.0.1:1/v1"
     assert change_settings(own.settings, own.origins, model=None) == own.settings

@@ -2,7 +2,7 @@
 
 A real server over the sample documents and a real browser. In the recording a scripted model writes the
 replies, so that its answer streams as that of a served model does; pages, search, checks and rectangles are
-real. The pictures of the tour are of the offline reader. Needs Playwright and Chromium, and a Chinese font.
+real. The pictures of the tour are made without a model. Needs Playwright and Chromium, and a Chinese font.
 `--only film` and `--only tour` make a part.
 """
 

@@ -1,4 +1,4 @@
-"""Pages for the offline reader open the pages beside them."""
+"""Pages for the reader open the pages beside them."""
 
 from __future__ import annotations
 

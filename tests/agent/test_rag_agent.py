@@ -326,7 +326,7 @@ class TestReplay:
         assert differences(run.events, list(replay(run, MemorySearcher(tiny_corpus().items[:2]))))
 
 
-class TestOffline:
+class TestWithoutAModel:
     def policy(self) -> ExtractiveReader:
         return ExtractiveReader(tiny_corpus(), PROFILE, certain=False)
 

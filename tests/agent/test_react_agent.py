@@ -193,7 +193,7 @@ def test_pictures_beyond_a_budget_are_never_sent() -> None:
     assert (end.stop_reason, len(policy.told)) == (StopReason.OUT_OF_BUDGET, 1)
 
 
-class TestOffline:
+class TestWithoutAModel:
     def policy(self) -> ExtractivePolicy:
         return ExtractivePolicy(tiny_corpus(), PROFILE, crops=False, certain=False)
 

@@ -183,7 +183,7 @@ def test_pieces_and_failed_attempts_are_replayed_in_their_places(tmp_path: Path,
 
 
 @pytest.mark.parametrize("method", ["vrag", "vimrag"])
-def test_the_offline_policy_is_replayed_too(tmp_path: Path, method: str) -> None:
+def test_the_policy_without_a_model_is_replayed_too(tmp_path: Path, method: str) -> None:
     searcher = tiny_corpus()
     policies: dict[str, tuple[Policy, VragMethod | Vimrag]] = {
         "vrag": (ExtractivePolicy(searcher, PROFILE, certain=False), VragMethod()),

@@ -258,7 +258,7 @@ def test_a_search_is_limited_to_the_documents_chosen() -> None:
 # The policy without a model
 
 
-def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
+def test_the_policy_without_a_model_quotes_and_points_at_the_words() -> None:
     searcher = tiny_corpus()
     policy = ExtractiveGraphPolicy(searcher, PROFILE, crops=True, certain=False)
     run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
@@ -268,7 +268,7 @@ def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
     assert "48,200" in run.evidence[0].quote
 
 
-def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
+def test_the_policy_without_a_model_abstains_on_what_is_not_there() -> None:
     searcher = tiny_corpus()
     run = Agent(ExtractiveGraphPolicy(searcher, PROFILE), environment(searcher), METHOD).run(
         "Who won the chess championship of Zanzibar?"
@@ -276,7 +276,7 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
     assert run.stop_reason is StopReason.ABSTAINED
 
 
-def test_the_offline_policy_shows_what_comes_closest_where_no_answer_is_certain() -> None:
+def test_the_policy_without_a_model_shows_what_comes_closest_where_no_answer_is_certain() -> None:
     searcher = tiny_corpus()
     policy = ExtractiveGraphPolicy(searcher, PROFILE, threshold=1.0)
     run = Agent(policy, environment(searcher), METHOD).run("How many passengers did the ferry carry in 2024?")
@@ -285,7 +285,7 @@ def test_the_offline_policy_shows_what_comes_closest_where_no_answer_is_certain(
     assert len(run.evidence) <= 3
 
 
-def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
+def test_the_policy_without_a_model_does_not_go_by_the_wording_of_our_prompts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reworded = {"passage.md", "results_picture.md", "memory_node.md"}

@@ -353,7 +353,7 @@ def test_a_passage_cannot_close_the_fence_around_it() -> None:
     assert told.count("<passage>") == told.count("</passage>") == 1
 
 
-def test_a_document_cannot_tell_the_offline_policy_to_hurry() -> None:
+def test_a_document_cannot_tell_the_policy_without_a_model_to_hurry() -> None:
     order = prompt("answer_now.md")
     searcher = MemorySearcher(
         (
@@ -512,7 +512,7 @@ def test_without_the_option_evidence_is_not_asked_for_and_the_tag_is_no_action()
 # The policy without a model
 
 
-def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
+def test_the_policy_without_a_model_quotes_and_points_at_the_words() -> None:
     searcher = tiny_corpus()
     policy = ExtractivePolicy(searcher, PROFILE)
     run = Agent(policy, Environment(searcher, PROFILE), METHOD).run(
@@ -527,7 +527,7 @@ def test_the_offline_policy_quotes_and_points_at_the_words() -> None:
     assert Box.unit(*first.box).area < 0.5
 
 
-def test_before_it_abstains_the_offline_policy_looks_where_most_words_are() -> None:
+def test_before_it_abstains_the_policy_without_a_model_looks_where_most_words_are() -> None:
     searcher = tiny_corpus()
     policy = ExtractivePolicy(searcher, PROFILE, threshold=1.1)
     run = Agent(policy, Environment(searcher, PROFILE), METHOD).run("What does a return ticket cost?")
@@ -537,7 +537,7 @@ def test_before_it_abstains_the_offline_policy_looks_where_most_words_are() -> N
     assert "most words of the question" in (looked.thought or "")
 
 
-def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
+def test_the_policy_without_a_model_abstains_on_what_is_not_there() -> None:
     searcher = tiny_corpus()
     policy = ExtractivePolicy(searcher, PROFILE)
     run = Agent(policy, Environment(searcher, PROFILE), METHOD).run(

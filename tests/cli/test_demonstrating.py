@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.cases import ParquetOptions, write_cases, write_parquet
 from vrag.cli.data import app
 from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, RunError
-from vrag.rollouts.rollout_store import read_entries, stored_rollouts
+from vrag.rollouts.rollout_store import RUNS, read_entries, stored_rollouts
 from vrag.synthesis import SynthesisOptions, synthesize, write
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def test_a_skilled_script_is_always_right(desk: Path, tmp_path: Path, agent: str
         step for one in stored_rollouts(out, read_cases(desk / "train.json")) for step in one.trajectory.steps
     ]
     assert not [step.invalid for step in steps if step.invalid is not None]
+    store = RunStore(out / RUNS)
+    assert not any(store.read(id).started.settings.conflicts for id in store.ids())
 
 
 def test_it_goes_on_with_the_same_options_and_refuses_others(desk: Path, tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli.train import rollout
-from vrag.rollouts.rollout_store import read_entries
+from vrag.rollouts.rollout_store import RUNS, read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -66,6 +67,17 @@ def test_every_question_is_rolled_out_so_often_with_tokens_and_once(desk: Path, 
     assert (again.exit_code, len(server.requests)) == (0, 24)
     assert "0 rollouts made" in again.stdout
     assert "12/12 rollouts" in again.stdout
+
+
+def test_documents_are_not_compared_in_runs_to_train_on(desk: Path, tmp_path: Path) -> None:
+    """A model that is asked about conflicts would take other turns, and get other rewards."""
+    with ChatServer(said) as server:
+        result = invoke(desk, tmp_path / "out", server, "--samples", "1")
+    assert result.exit_code == 0, result.output
+    store = RunStore(tmp_path / "out" / RUNS)
+    starts = [store.read(id).started for id in store.ids()]
+    assert len(starts) == CASES
+    assert not any(start.settings.conflicts for start in starts)
 
 
 def test_with_a_seed_each_rollout_has_its_own_and_the_same_each_time(desk: Path, tmp_path: Path) -> None:
@@ -141,7 +153,7 @@ def test_a_server_that_tells_no_tokens_is_told_of(desk: Path, tmp_path: Path) ->
     assert "no token ids" in result.output
 
 
-def test_without_a_model_the_offline_policy_is_rolled_out(desk: Path, tmp_path: Path) -> None:
+def test_without_a_model_rollouts_are_made_by_the_reader(desk: Path, tmp_path: Path) -> None:
     result = invoke(desk, tmp_path / "out", None, "--samples", "1")
     assert result.exit_code == 0, result.output
     assert f"{CASES}/{CASES} rollouts" in result.stdout

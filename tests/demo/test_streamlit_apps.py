@@ -167,16 +167,18 @@ def test_the_fields_and_what_stands_in_them_are_those_of_the_reference(app: str)
     assert (field(test, "Max steps").value, field(test, "Top-k").value) == (20, 3)
 
 
-@pytest.mark.parametrize(("variable", "offline"), [("HOME", True), ("DASHSCOPE_API_KEY", False)])
-def test_without_a_key_or_a_model_the_offline_policy_answers(
-    variable: str, offline: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("variable", "without_model"), [("HOME", True), ("DASHSCOPE_API_KEY", False)])
+def test_without_a_key_or_a_model_the_reader_answers(
+    variable: str, without_model: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "x")
-    assert field(opened("app"), "Without a model").value is offline
+    assert field(opened("app"), "Without a model").value is without_model
 
 
 @APPS
-def test_offline_a_question_is_answered_with_the_pictures_it_rests_on(app: str, search_url: str) -> None:
+def test_without_a_model_a_question_is_answered_with_the_pictures_it_rests_on(
+    app: str, search_url: str
+) -> None:
     test = opened(app)
     fill(test, Search_URL=search_url)
     ask(test)

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -19,7 +20,16 @@ from markdown_it import MarkdownIt
 from server_harness import dial
 from service_harness import doors, scripted
 
-from vrag.agent.events import AnswerGiven, ModelRetried, RunSettings, RunStarted, StopReason, ThoughtDelta
+from vrag.agent.answers.conflicts import ConflictPlace, FoundConflict
+from vrag.agent.events import (
+    AnswerGiven,
+    DocumentChoice,
+    ModelRetried,
+    RunSettings,
+    RunStarted,
+    StopReason,
+    ThoughtDelta,
+)
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import ModelError
 from vrag.server.openai.reply import Reasoning, build_reply, plain_answer
@@ -219,3 +229,34 @@ def test_runs_at_the_same_time_do_not_mix(tmp_path: Path) -> None:
         for thread in threads:
             thread.join(30)
         assert len(set(said)) == 6
+
+
+@pytest.mark.parametrize("text", ["It is 12 crowns.", None])
+def test_the_documents_that_may_be_meant_and_that_disagree_are_told_and_taken_out_again(
+    text: str | None,
+) -> None:
+    side = ConflictPlace(
+        document="a.md", document_id="a", item="a-1", page=None, box=None, value="12", quote="It is 12."
+    )
+    conflict = FoundConflict(
+        kind="number",
+        subject="fare",
+        attribute="",
+        sides=(side, side.model_copy(update={"document": "*b*.md", "value": "14"})),
+        newer=None,
+    )
+    choices = (DocumentChoice(document="a", name="a.md"), DocumentChoice(document="b", name="[b](x).md"))
+    reason = StopReason.ABSTAINED if text is None else StopReason.ANSWERED
+    run = replace(outline(text, (place(),), reason), conflicts=(conflict, conflict), choices=choices)
+    said = build_reply("1", run, "/#/runs/1")
+
+    assert said.vrag.choices == choices
+    assert "\n\nThis may be about several documents: a.md, \\[b\\](x).md. Name one" in said.sources
+    assert said.sources.count("- Two sources disagree: “12” in a.md, “14” in \\*b\\*.md.") == 2
+    assert plain_answer(said.content) == text
+
+
+def test_a_question_about_one_document_has_no_choice() -> None:
+    said = build_reply("1", outline("12", (place(),), StopReason.ANSWERED), "/#/runs/1")
+    assert said.vrag.choices == ()
+    assert "several documents" not in said.content

@@ -240,7 +240,7 @@ TURNS = st.fixed_dictionaries(
 BODIES = st.fixed_dictionaries(
     {},
     optional={
-        "model": st.sampled_from(["vrag", "vimrag/offline", "vrag/"]) | JSON,
+        "model": st.sampled_from(["vrag", "vimrag/without-a-model", "vrag/"]) | JSON,
         "messages": st.lists(TURNS, max_size=4) | JSON,
         "n": JSON,
         "stream": JSON,

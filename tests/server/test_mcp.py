@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import httpx
 import pytest
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
     from vrag.index.collection import Collection
+    from vrag.types import Item
 
 MODES = ("auto", "legacy")
 """How clients of today and of yesterday begin."""
@@ -95,18 +96,69 @@ def call(
     return asyncio.run(once())
 
 
+REPORT = passage("report.md", 1, "The harbour of Saltby handled 84,210 passengers in 2024.")
+MEMO = passage("memo.md", 1, "In 2024, the harbour of Saltby handled 84,120 passengers.")
+PLAN = passage("plan.md", 1, "The ferry Fulmar is 42 km long.")
+OLD_PLAN = passage("old-plan.md", 1, "The ferry Fulmar is 24 km long.")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """A server whose documents disagree."""
+    searcher = MemorySearcher((REPORT, MEMO, PLAN, OLD_PLAN))
+    with doors(scripted(tmp_path_factory.mktemp("runs")), searcher=searcher) as opened:
+        yield opened.address
+
+
+class TestConflicts:
+    def test_they_are_those_of_the_http_interface(self, address: str) -> None:
+        found = data(call(address, "conflicts", {}))
+        assert found == httpx.get(f"{address}/conflicts").json()
+        assert len(found["conflicts"]) == 2
+        assert {side["value"] for side in found["conflicts"][0]["sides"]} == {"84,120", "84,210"}
+
+    def test_a_limit_says_how_many_are_left_out(self, address: str) -> None:
+        found = data(call(address, "conflicts", {"limit": 1}))
+        assert (len(found["conflicts"]), found["left_out"], found["documents"]) == (1, 1, 4)
+
+    def test_an_unknown_collection_is_refused(self, address: str) -> None:
+        result = call(address, "conflicts", {"collection": "trains"})
+        assert result.is_error
+        assert told(result) == "There is no collection named 'trains'."
+
+    def test_a_comparison_that_takes_long_goes_on(self, tmp_path: Path) -> None:
+        class Slow(MemorySearcher):
+            """Takes longer than a caller may wait, once."""
+
+            waited: ClassVar[list[float]] = []
+
+            def item(self, id: str) -> Item:
+                if not self.waited:
+                    self.waited.append(1.0)
+                    time.sleep(1.0)
+                return super().item(id)
+
+        options = ServerOptions(item_seconds=0.3)
+        with doors(scripted(tmp_path), options, Slow((REPORT, MEMO))) as opened:
+            first = call(opened.address, "conflicts", {})
+            assert first.is_error
+            assert "Ask again in a minute." in told(first)
+            time.sleep(1.2)
+            assert len(data(call(opened.address, "conflicts", {}))["conflicts"]) == 1
+
+
 class TestTools:
     @pytest.mark.parametrize("mode", MODES)
-    def test_four_tools_are_there_and_say_that_documents_are_data(self, served: Doors, mode: str) -> None:
+    def test_all_tools_are_there_and_say_that_documents_are_data(self, served: Doors, mode: str) -> None:
         async def listed() -> Any:  # noqa: ANN401
             async with Client(f"{served.address}/mcp", mode=mode) as client:
                 return (await client.list_tools()).tools, client.instructions
 
         tools, instructions = asyncio.run(listed())
-        assert [tool.name for tool in tools] == ["search", "look", "crop", "ask"]
+        assert [tool.name for tool in tools] == ["search", "look", "crop", "ask", "conflicts"]
         assert all("data" in tool.description for tool in tools)
         assert "data" in instructions
-        assert [tool.annotations.read_only_hint for tool in tools] == [True, True, True, False]
+        assert [tool.annotations.read_only_hint for tool in tools] == [True, True, True, False, True]
         assert "'scripted'" in tools[3].description
 
     def test_their_schemas_need_no_keyword_that_models_are_not_taught(self, served: Doors) -> None:
@@ -361,7 +413,7 @@ class TestHttp:
                 ):
                     return len((await client.list_tools()).tools)
 
-            assert asyncio.run(listed("right")) == 4
+            assert asyncio.run(listed("right")) == 5
             with pytest.raises(BaseException):  # noqa: B017, PT011 - the SDK's own, in a group
                 asyncio.run(listed("wrong"))
 
@@ -471,7 +523,7 @@ class TestStdio:
         self, tmp_path: Path, mode: str
     ) -> None:
         async def work(client: Client) -> None:
-            assert len((await client.list_tools()).tools) == 4
+            assert len((await client.list_tools()).tools) == 5
             found = data(await client.call_tool("search", {"query": "ferry prices", "top_k": 3}))["hits"]
             assert {hit["document"] for hit in found} >= {"scan.pdf"}
             shown = await client.call_tool("look", {"item": id_of("scan.pdf")})
@@ -480,6 +532,7 @@ class TestStdio:
             assert pictures(part)[0].size == (200, 150)
             answer = data(await client.call_tool("ask", {"question": "When does the ferry sail?"}))
             assert answer["run"]
+            assert data(await client.call_tool("conflicts", {}))["documents"] > 0
             await assert_nothing_leads_outside(client)
 
         async def assert_nothing_leads_outside(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from cited_runs import (
 from completions_client import QUESTION, client_of, extra, joined
 from service_harness import doors, scripted
 
+from vrag.agent.events import DocumentChoice
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.cli.ask import run_as_json
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -155,6 +157,13 @@ def test_mcp(run: StoredRun) -> None:
     data = answer_data(run.id, run.result)
     assert numbers_in(data["answer"]) == wanted.markers
     assert places_of(data["evidence"]) == wanted.places
+
+
+def test_mcp_names_the_documents_that_may_be_meant(run: StoredRun) -> None:
+    choices = (DocumentChoice(document="a", name="a.pdf"), DocumentChoice(document="b", name="b.pdf"))
+    data = answer_data(run.id, replace(run.result, choices=choices))
+    assert data["choices"] == [{"document": "a", "name": "a.pdf"}, {"document": "b", "name": "b.pdf"}]
+    assert "choices" not in answer_data(run.id, run.result)
 
 
 def test_the_exported_page_and_the_report(run: StoredRun) -> None:

@@ -69,7 +69,7 @@ class TestForOneBrowser:
             assert "samesite=strict" in chosen.headers["set-cookie"].lower()
             assert setup.ask()["answer"] == "the kraken"
             assert setup.ask(model=MODEL)["answer"] == "the kraken"
-            assert setup.ask(model="")["model"] == "extractive"  # who wants the offline reader gets it
+            assert setup.ask(model="")["model"] == "extractive"  # who wants no model gets none
             with setup.other_browser() as other:
                 assert setup.ask(other)["model"] == "extractive"
                 refused = other.post("/runs", json={"question": "?", "model": MODEL})

@@ -182,7 +182,7 @@ class Invalid:
     """One sentence the model can act on."""
 
 
-RESERVED = frozenset({"think", *_BUILT_IN_TAGS, _SELECT, "passage", "tool_call"})
+RESERVED = frozenset({"think", *_BUILT_IN_TAGS, _SELECT, "passage", "tool_call", "conflict"})
 """Names that no custom tool may bear."""
 
 Action = Search | Crop | Answer | UseTool | Select

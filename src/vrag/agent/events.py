@@ -436,13 +436,18 @@ CheckedClaims = Annotated[tuple[CheckedClaim, ...], BeforeValidator(_drop_old_cl
 
 
 class AnswerDoubted(EventBase):
-    """The evidence does not say what an answer says; the model is told, and may answer anew."""
+    """An answer is in doubt: its evidence does not say it, or what the model was shown disagrees.
+
+    The model is told, and may answer anew.
+    """
 
     type: Literal["answer_doubted"] = "answer_doubted"
     text: str
     """The answer in doubt."""
     claims: CheckedClaims
     """All its claims, with their verdicts; numbers are those of the evidence at this time."""
+    conflicts: tuple[FoundConflict, ...] = ()
+    """Conflicts of items that the model was shown, and is asked to judge."""
 
 
 class ConflictFound(EventBase):

@@ -17,11 +17,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 from vrag.agent.actions import Answer, Invalid, Turn
+from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
+from vrag.agent.answers.conflicts import MAX_CONFLICTS, ConflictJudgement, FoundConflict
 from vrag.agent.answers.draft import AnswerDraft
 from vrag.agent.answers.draft_citations import DraftCitations
 from vrag.agent.answers.review import AnswerReview, read_claims_again, review_answer
-from vrag.agent.answers.verification import VerifyMode, claims_in_doubt, describe_doubts
+from vrag.agent.answers.verification import (
+    VerifyMode,
+    claims_in_doubt,
+    describe_doubts,
+    hide_judgements,
+    read_judgements,
+)
 from vrag.agent.budget import Spending
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
@@ -80,6 +88,9 @@ T = TypeVar("T")
 log = logging.getLogger("vrag.agent")
 GRACE_SECONDS = 5.0
 """Time to check the evidence of an answer, once the seconds of a run are used up."""
+MAX_OFFERED = 2
+"""Conflicts that a model is asked to judge."""
+_ANSWER_EXPECTED = "Another answer was asked for; the first one stands."
 _MAX_SHORTENED_STEPS = 3
 """Steps in which the context may be too long; in the last of them the model is asked to answer."""
 _TOO_LONG_ALONE = "It is too long even without pictures."
@@ -169,6 +180,11 @@ class Run:
     """The answer that stands; None while there is none."""
     is_reopened: bool = False
     """True once the model was told that its answer is in doubt."""
+    is_last_turn: bool = False
+    """True if nothing but another answer is expected: the model was shown conflicts, and nothing else is in
+    doubt."""
+    offered: tuple[FoundConflict, ...] = ()
+    """The conflicts that it was shown, with its judgements."""
     too_long: set[int] = field(default_factory=set[int])
     """Steps in which the context was too long."""
     choices: tuple[DocumentChoice, ...] | None = None
@@ -183,8 +199,12 @@ class Run:
 
     @property
     def follows_draft(self) -> bool:
-        """True if there are events of an answer while it is written: none that may be withdrawn is shown."""
-        return self.settings.draft is not DraftMode.OFF and self.settings.verify is not VerifyMode.WITHDRAW
+        """True if there are events of an answer while it is written.
+
+        None that may be withdrawn is shown, nor one with judgements of conflicts around it.
+        """
+        may_follow = self.settings.verify is not VerifyMode.WITHDRAW and not self.offered
+        return self.settings.draft is not DraftMode.OFF and may_follow
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield all events from the start to the end; failures are events too."""
@@ -240,13 +260,15 @@ class Run:
             async for event in events:
                 yield event
         review = await self._review(episode)
-        if self._may_repair(review):
+        doubts, conflicts = self._find_doubts(review), self._find_offered(episode, review)
+        if doubts or conflicts:
             first, stop = review, self.stop
-            self._reopen(episode, review)
+            await self._reopen(episode, review, doubts, conflicts)
             async with aclosing(self._take_steps(episode)) as events:
                 async for event in events:
                     yield event
             review = first if self.answer is None else await self._review(episode)
+            review = self._add_judgements(review)
             self.stop = stop if self.answer is None else self.stop
         self._give(review, await self._find_absence(review))
 
@@ -268,6 +290,8 @@ class Run:
                 async with aclosing(self._step(episode)) as events:
                     async for event in events:
                         yield event
+                if self.is_last_turn:
+                    break
             self.answer = self.outcome.answer
         except _OutOfTime:
             self.log = self.log.detached()
@@ -326,22 +350,51 @@ class Run:
         reason = StopReason.ABSTAINED if is_retracted else _answer_reason(answer)
         return replace(review, stop_reason=reason or self.stop)
 
-    def _may_repair(self, review: AnswerReview) -> bool:
-        """Return whether the model may answer anew: some of its answer is in doubt, and steps are left."""
+    def _may_answer_anew(self, review: AnswerReview) -> bool:
+        """Return whether the model may answer anew: it gave an answer, and steps are left."""
         return (
-            self.settings.verify is VerifyMode.REPAIR
-            and not self.is_without_model
+            not self.is_without_model
             and review.stop_reason is StopReason.ANSWERED
-            and bool(claims_in_doubt(review.claims))
             and self.log.step < self.settings.limits.steps
         )
 
-    def _reopen(self, episode: Episode, review: AnswerReview) -> None:
-        """Tell the model what of its answer is in doubt."""
+    def _find_doubts(self, review: AnswerReview) -> tuple[CheckedClaim, ...]:
+        """Return the claims in doubt that the model is told about."""
+        is_repairing = self.settings.verify is VerifyMode.REPAIR and self._may_answer_anew(review)
+        return claims_in_doubt(review.claims) if is_repairing else ()
+
+    def _find_offered(self, episode: Episode, review: AnswerReview) -> tuple[FoundConflict, ...]:
+        """Return the conflicts that the model is asked to judge: it was shown the items of both sides."""
+        if self.settings.verify is VerifyMode.OFF or not self._may_answer_anew(review):
+            return ()
+        shown = frozenset(episode.seen)
+        offered = (one for one in review.conflicts if all(side.item in shown for side in one.sides))
+        return tuple(offered)[:MAX_OFFERED]
+
+    async def _reopen(
+        self,
+        episode: Episode,
+        review: AnswerReview,
+        doubts: Sequence[CheckedClaim],
+        conflicts: tuple[FoundConflict, ...],
+    ) -> None:
+        """Tell the model what of its answer is in doubt, and show it the conflicts."""
         assert review.text is not None
-        self.log.add(AnswerDoubted, text=review.text, claims=review.claims)
-        episode.reopen(describe_doubts(review.text, claims_in_doubt(review.claims)))
-        self.stop, self.outcome, self.is_reopened = None, ActionOutcome(), True
+        self.log.add(AnswerDoubted, text=review.text, claims=review.claims, conflicts=conflicts)
+        described = describe_doubts(review.text, doubts) if doubts else ""
+        self.outcome, self.is_reopened = ActionOutcome(), True
+        self.offered, self.is_last_turn = conflicts, not doubts
+        try:
+            await self._in_thread(lambda: episode.reopen(described, conflicts, self.log), grace=GRACE_SECONDS)
+            self.stop = None
+        except _OutOfTime:
+            self.log, self.stop = self.log.detached(), StopReason.OUT_OF_BUDGET
+
+    def _add_judgements(self, review: AnswerReview) -> AnswerReview:
+        """Return a review with the conflicts that the model was shown, and its judgements on them."""
+        judged = {one.places for one in self.offered}
+        others = (one for one in review.conflicts if one.places not in judged)
+        return replace(review, conflicts=(*self.offered, *others)[:MAX_CONFLICTS])
 
     def _give(self, review: AnswerReview, absence: str) -> None:
         """Add the last event: the answer, unless it is in doubt and to be withdrawn."""
@@ -393,7 +446,7 @@ class Run:
             self.log.step = 1
             await self._in_thread(lambda: self._find_choices(episode.prepare(self.log)))
             self.log.step = 0
-        may_continue = self.log.step + 1 < self.settings.limits.steps
+        may_continue = self.log.step + 1 < self.settings.limits.steps and not self.is_last_turn
         call = ModelCall(episode.context(last=not may_continue), may_continue)
         if not self.spent.allows(self.settings.limits, self._visual_tokens(call.context.pictures)):
             self.stop = StopReason.OUT_OF_BUDGET
@@ -407,7 +460,7 @@ class Run:
         reply = call.reply
         assert reply is not None
         was_cut = reply.finish is FinishReason.LENGTH
-        turn = episode.parse(reply.text, last=not call.may_continue, cut=was_cut)
+        turn = self._parse(episode, reply.text, last=not call.may_continue, cut=was_cut)
 
         try:
             await self._add_call(call, reply, turn)
@@ -429,6 +482,19 @@ class Run:
             self.stop = StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
         elif self.stop is None and not call.may_continue:
             self.stop = StopReason.OUT_OF_STEPS
+
+    def _parse(self, episode: Episode, reply: str, *, last: bool, cut: bool) -> Turn[Any]:
+        """Parse a reply, and take the judgements on conflicts out of it.
+
+        Where an answer is to be given once more, nothing else is carried out or read as one.
+        """
+        if not self.offered:
+            return episode.parse(reply, last=last, cut=cut)
+        judgements = read_judgements(reply, len(self.offered))
+        self.offered = tuple(map(_judge, self.offered, judgements))
+        turn = episode.parse(hide_judgements(reply), last=last and not self.is_last_turn, cut=cut)
+        is_expected = not self.is_last_turn or isinstance(turn.action, Answer | AnswerNode | Invalid)
+        return turn if is_expected else replace(turn, action=Invalid(_ANSWER_EXPECTED))
 
     def _find_choices(self, outcome: T) -> T:
         """Find the documents that the question may be about, after the first search; returns its outcome."""
@@ -617,6 +683,11 @@ async def _next(parts: AsyncGenerator[T, None]) -> T | None:
         return await anext(parts, None)
     except MissingExtra as error:
         raise ModelError(error.message, error.hint) from error
+
+
+def _judge(conflict: FoundConflict, judgement: ConflictJudgement | None) -> FoundConflict:
+    """Return a conflict with a judgement; the one before stays where there is none."""
+    return conflict if judgement is None else conflict.model_copy(update={"judgement": judgement})
 
 
 def _answer_reason(answer: Answer | AnswerNode | None) -> StopReason | None:

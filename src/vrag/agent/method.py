@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from vrag.agent.actions import ActionRejected, Answer, Invalid, Select, Turn
+from vrag.agent.answers.conflicts import MAX_VALUE_CHARS, ConflictPlace, FoundConflict
 from vrag.agent.answers.draft import AnswerDraft
 from vrag.agent.answers.markers import ModelMarker, take_markers
 from vrag.agent.answers.verification import VerifyMode
-from vrag.agent.environment import Environment
+from vrag.agent.environment import Environment, fault_of
 from vrag.agent.evidence import EvidenceCandidate, select_evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
@@ -21,8 +22,12 @@ from vrag.agent.question import Question
 from vrag.agent.replies.answer_reader import AnswerReader
 from vrag.agent.replies.tool_calls import AnswerNode
 from vrag.agent.runs.event_log import EventLog
-from vrag.errors import CorpusError
-from vrag.geometry import View, decode_jpeg, draw_view, encode_jpeg
+from vrag.errors import CollectionError, CorpusError, SearchError
+from vrag.geometry import Box, Size, View, decode_jpeg, draw_view, encode_jpeg
+from vrag.types import Item
+
+AROUND_PIXELS = 12.0
+"""Pixels of the stored picture that are shown around a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +163,45 @@ class Episode(ABC):
         """Return the answer that stands while the model is asked something more, where there is one."""
         return ActionOutcome() if self.answer is None else self._finish(self.answer, log)
 
-    def reopen(self, doubts: str) -> None:
-        """Go on after an answer: the model is told what is in doubt, and may answer anew."""
+    def reopen(self, doubts: str, conflicts: Sequence[FoundConflict], log: EventLog) -> None:
+        """Go on after an answer: the model is told what is in doubt, and may answer anew. May block.
+
+        Of conflicts it is shown both statements, and asked to judge them.
+        """
         self.answer, self.selected, self.candidates_at_answer, self.markers = None, None, (), ()
-        self.pending = [Text(prompt("answer_doubted.md", doubts=self.environment.material(doubts)))]
+        doubted = self.environment.material(doubts)
+        self.pending = [Text(prompt("answer_doubted.md", doubts=doubted))] if doubts else []
+        if conflicts:
+            self.pending += self._offer_conflicts(conflicts, log)
+
+    def _offer_conflicts(self, conflicts: Sequence[FoundConflict], log: EventLog) -> list[Part]:
+        """Return the message about conflicts, with the rectangles of both sides as pictures."""
+        parts: list[Part] = [Text(prompt("conflict_head.md"))]
+        for number, conflict in enumerate(conflicts, 1):
+            for name, side in zip("AB", conflict.sides, strict=True):
+                place, value, text = map(
+                    self.environment.material, (side.dated_name, side.value[:MAX_VALUE_CHARS], side.quote)
+                )
+                said = prompt(
+                    "conflict_side.md", number=number, side=name, place=place, value=value, text=text
+                )
+                parts += [Text(said), *self._show_side(side, f"Conflict {number}, {name}", log)]
+        return [*parts, Text(prompt("conflict_request.md"))]
+
+    def _show_side(self, side: ConflictPlace, label: str, log: EventLog) -> list[Part]:
+        """Return the picture of one side of a conflict; nothing where there is none."""
+        try:
+            item = self.environment.item(side.item)
+            if item.size is None or side.box is None:
+                return []
+            region = View.whole(item.size, item.size).cut(Box.unit(*side.box), padding=AROUND_PIXELS)
+            return [] if fault_of(region) else self._show_part(item, item.size, region, label, log)
+        except (SearchError, CollectionError):
+            return []
+
+    @abstractmethod
+    def _show_part(self, item: Item, size: Size, region: Box, label: str, log: EventLog) -> list[Part]:
+        """Return a part of an item, enlarged, and add its event. `label` names it where it has no number."""
 
     @abstractmethod
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:

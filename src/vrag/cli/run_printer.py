@@ -153,9 +153,11 @@ class RunPrinter:
                 self._print_line(event.step, "summary ", (plain(node.summary, MAX_TEXT_CHARS), ""), node.id)
 
     def _print_doubts(self, event: events.AnswerDoubted) -> None:
-        """Print an answer that the evidence does not support, and why."""
+        """Print an answer that the evidence or another document does not support, and why."""
         answer = plain(event.text, MAX_TEXT_CHARS)
         self._print_line(event.step, "doubted ", (answer, "yellow"), detail=". The model is asked again.")
+        for conflict in event.conflicts:
+            echo("           ", (plain(conflict.sentence, MAX_TEXT_CHARS), "dim"))
         for claim in notable_claims(event.claims):
             echo("           ", (plain(describe_claim(event.text, claim)), "dim"))
 

@@ -310,6 +310,7 @@ def mcp(
 
 
 async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
+    from vrag.server.conflicts import ConflictReports
     from vrag.server.mcp import McpTools
     from vrag.server.mcp_transport import serve_stdio
 
@@ -319,12 +320,14 @@ async def _serve_mcp(settings: Settings, *, managed: bool) -> None:
     telemetry = observer_from_environment()
     runs = RunManager(agents, observers=(telemetry,) if telemetry else ())
     item_threads = ItemThreadPool(options, ServerMetrics())
-    tools = McpTools(registry, runs, item_threads, options)
+    conflicts = ConflictReports(registry, options, item_threads)
+    tools = McpTools(registry, runs, item_threads, conflicts, options)
     try:
         received = await _serve_until_signal(serve_stdio(tools))
     finally:
         await runs.close(MCP_CLOSE_SECONDS)
         await item_threads.close(MCP_CLOSE_SECONDS)
+        await conflicts.close(MCP_CLOSE_SECONDS)
         if telemetry is not None:
             telemetry.close()
     if received is not None:

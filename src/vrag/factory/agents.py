@@ -100,8 +100,13 @@ def open_environment(
     return Environment(searcher, profile, options, load_tools(settings.actions), text_reader)
 
 
-def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
+def agent_of(
+    settings: Settings, environment: Environment, policy: Policy, *, conflicts: bool = True
+) -> Agent:
     """Return the agent that the settings describe, with the given policy.
+
+    With `conflicts`, what an answer rests on is compared with other documents, and a model is shown where
+    items that it was shown disagree; not in runs to train on.
 
     Raises `SettingsError` if the settings contradict each other.
     """
@@ -117,7 +122,7 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
         prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
     )
     judge = open_claim_judge(settings)
-    return Agent(policy, environment, method, limits, prices, judge=judge, conflicts=True)
+    return Agent(policy, environment, method, limits, prices, judge=judge, conflicts=conflicts)
 
 
 def open_claim_judge(settings: Settings) -> ClaimJudge | None:

@@ -48,6 +48,8 @@ class StepView:
                 return event.name, "tool"
             if isinstance(event, agent_events.AnswerGiven) and event.text is not None:
                 return "Answer", "answer"
+            if isinstance(event, agent_events.AnswerDoubted) and event.conflicts:
+                return "Sources disagree", "fault"
             if type(event) in _TITLES:
                 return _TITLES[type(event)]
         return "No action", "open"

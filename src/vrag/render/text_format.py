@@ -298,6 +298,8 @@ def step_line(event: Event) -> str:  # noqa: C901, PLR0911 - one flat case per e
             return f"Not carried out: {one_line(event.reason)}"
         case events.ContextShortened():
             return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
+        case events.AnswerDoubted() if event.conflicts:
+            return "Documents that were shown disagree; asking the model again"
         case events.AnswerDoubted():
             return "The evidence does not support all of the answer; asking the model again"
         case events.ModelRetried():

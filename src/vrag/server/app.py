@@ -127,7 +127,10 @@ def create_app(
     add_routes(app, status_routes(searcher, corpora, item_threads, metrics))
     add_routes(app, session_routes(sessions, options))
     if service is not None:
-        lifespans += _add_service(app, service, searcher, item_threads, options, metrics, sessions, trail)
+        build_tools = partial(
+            McpTools, searcher=searcher, item_threads=item_threads, conflicts=conflicts, options=options
+        )
+        lifespans += _add_service(app, service, build_tools, item_threads, options, metrics, sessions, trail)
     app.openapi = partial(_openapi_schema, app.openapi, corpora, with_token=sessions.needed)
     add_routes(app, reference_routes(app.openapi))
     app.add_middleware(JsonCompression)
@@ -142,7 +145,7 @@ def create_app(
 def _add_service(
     app: FastAPI,
     service: Service,
-    searcher: Searcher,
+    build_tools: Callable[..., McpTools],
     item_threads: ItemThreadPool,
     options: ServerOptions,
     metrics: ServerMetrics,
@@ -172,7 +175,7 @@ def _add_service(
     add_routes(app, collection_routes(collections, item_threads, options))
     add_routes(app, document_file_routes(service.collections, item_threads))
     add_routes(app, openai_routes(runs, collections.suggested_texts))
-    mcp = McpTransport(McpTools(searcher, runs, item_threads, options))
+    mcp = McpTransport(build_tools(runs=runs))
     app.router.routes.append(mcp.route)
     add_routes(app, page_routes(PageFiles(with_token=sessions.needed)))
 

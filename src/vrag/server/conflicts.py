@@ -1,4 +1,4 @@
-"""`GET /conflicts`: where the documents of a server disagree.
+"""Where the documents of a server disagree, for `GET /conflicts` and MCP.
 
 All pages are read for it, which takes a minute for a thousand: one comparison runs at a time, in a thread of
 its own, and its result is kept until the documents change. A request that is given up leaves it running, and
@@ -43,15 +43,31 @@ class ConflictReports:
     async def report(self, request: Request, collection: str) -> ConflictReport:
         """Return the report of a collection, or of all. Raises `Refusal` if it takes too long (504)."""
         version = await self._item_threads.run_for(request, lambda: self._searcher.version)
+        return await wait_for_client(request, self._start(version, collection), self._seconds)
+
+    async def wait_for_report(self, collection: str) -> ConflictReport:
+        """Return the report for somebody who does not ask over HTTP; otherwise as `report`."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                version = await self._item_threads.run(lambda: self._searcher.version)
+                return await self._start(version, collection)
+        except TimeoutError:
+            message = f"The documents have been compared for {self._seconds:g} s, and it goes on."
+            raise Refusal(504, message, "Ask again in a minute.") from None
+
+    def _start(self, version: str, collection: str) -> asyncio.Future[ConflictReport]:
+        """Return the result of a comparison, which goes on if nobody waits for it."""
         wanted = version, collection
         if wanted in self._reports:
-            return self._reports[wanted]
+            known = asyncio.get_running_loop().create_future()
+            known.set_result(self._reports[wanted])
+            return known
         if wanted not in self._running:
             closing = self._closing
             work = self._threads.run(lambda: self._compare(collection, closing))
             self._running[wanted] = work
             work.add_done_callback(lambda done: self._keep(wanted, done))
-        return await wait_for_client(request, asyncio.shield(self._running[wanted]), self._seconds)
+        return asyncio.shield(self._running[wanted])
 
     async def close(self, seconds: float) -> None:
         """End the comparison that runs before its next document."""

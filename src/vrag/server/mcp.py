@@ -1,4 +1,4 @@
-"""The tools of the MCP interface: search, look, crop and ask."""
+"""The tools of the MCP interface: search, look, crop, ask and conflicts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SearchError, ServerError
 from vrag.geometry import Box
+from vrag.reading.conflicts.finder import MAX_CONFLICTS
 from vrag.render.text_format import one_line, step_line
 from vrag.render.verdicts import list_claims, notable_claims, trust_line
 from vrag.search.schema import ID_PATTERN, NOT_BLANK
 from vrag.search.searcher import Searcher, excerpt
+from vrag.server.conflicts import ConflictReports
 from vrag.server.http.audit_log import AuditAction
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.errors import FrozenModel, Refusal
@@ -105,6 +107,15 @@ class AskArguments(FrozenModel):
     )
 
 
+class ConflictArguments(FrozenModel):
+    """Arguments of `conflicts`."""
+
+    collection: str | None = Field(
+        default=None, max_length=200, description="Name of the collection to compare; all if absent."
+    )
+    limit: int = Field(default=20, ge=1, le=MAX_CONFLICTS, description="How many conflicts to list.")
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller of a tool."""
@@ -169,11 +180,21 @@ TOOLS = (
         "An agent searches the documents, looks, crops and answers, with its evidence (document, page, box "
         "in fractions of the page) and pictures of some. Markers such as [2] in the answer are numbers of "
         "evidence; trust says how much of it was verified, claims_in_doubt are those that the evidence "
-        "does not say. Takes from seconds to minutes. An "
+        "does not say, conflicts are documents that disagree with it, and choices are the documents that the "
+        "question may be about: ask which is meant. Takes from seconds to minutes. An "
         "answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
         action=AuditAction.ASK,
+    ),
+    Tool(
+        "conflicts",
+        "List conflicts",
+        "Lists statements about the same thing in which documents disagree: another number, date, name or "
+        "unit, or a denial. Both sides have document, page, box in fractions of the page, value and quote; "
+        "newer is the number of the side whose document is newer, 0 or 1. Which is right is not decided. "
+        "Takes minutes for a large collection, the first time." + _DATA,
+        ConflictArguments,
     ),
 )
 
@@ -185,6 +206,7 @@ class McpTools:
     searcher: Searcher
     runs: RunManager
     item_threads: ItemThreadPool
+    conflicts: ConflictReports
     options: ServerOptions
 
     async def use(self, arguments: BaseModel, caller: Caller) -> ToolOutput:
@@ -198,6 +220,8 @@ class McpTools:
                 work, seconds = partial(self._crop, arguments), self.options.item_seconds
             case AskArguments():
                 return await self._ask(arguments, caller)
+            case ConflictArguments():
+                return await self._list_conflicts(arguments)
             case _:
                 raise TypeError(f"no tool takes {type(arguments)}")
         try:
@@ -214,7 +238,11 @@ class McpTools:
         models = ", ".join(
             repr(model.name) if model.name else "'' (without a model)" for model in capabilities.models
         )
-        return {"search": collections, "ask": f" Models: {models}.{collections}"}
+        return {
+            "search": collections,
+            "ask": f" Models: {models}.{collections}",
+            "conflicts": collections,
+        }
 
     def _search(self, arguments: SearchArguments) -> ToolOutput:
         corpora = None if arguments.collection is None else frozenset({arguments.collection})
@@ -253,6 +281,17 @@ class McpTools:
 
     def _picture(self, item: Item, box: Box, max_pixels: int) -> bytes:
         return cropped_picture(self.searcher, item, box, max_pixels).content or b""
+
+    async def _list_conflicts(self, arguments: ConflictArguments) -> ToolOutput:
+        collection = arguments.collection or ""
+        known = (await self.runs.capabilities()).collections
+        if collection and collection not in {one.name for one in known}:
+            raise Refusal(404, f"There is no collection named {collection[:100]!r}.")
+        report = await self.conflicts.wait_for_report(collection)
+        left_out = len(report.conflicts) - arguments.limit
+        listed = report.model_copy(update={"conflicts": report.conflicts[: arguments.limit]})
+        more = {"left_out": left_out} if left_out > 0 else {}
+        return ToolOutput(listed.model_dump(mode="json") | more)
 
     async def _ask(self, arguments: AskArguments, caller: Caller) -> ToolOutput:
         """Start a run and wait for its end; the run is stopped if the caller gives up."""
@@ -312,6 +351,11 @@ def answer_data(run: str, outline: RunResult, pictures: Sequence[str] = ()) -> d
         **(
             {"conflicts": [conflict.model_dump(mode="json") for conflict in outline.conflicts]}
             if outline.conflicts
+            else {}
+        ),
+        **(
+            {"choices": [choice.model_dump(mode="json") for choice in outline.choices]}
+            if outline.choices
             else {}
         ),
         "evidence": places[: outline.cited],

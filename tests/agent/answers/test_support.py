@@ -93,6 +93,27 @@ class TestOfAModelThatCites:
         assert first.box != second.box
         assert run.marked_answer.text.endswith("Dogs travel for 4 crowns [2].")
 
+    @pytest.mark.parametrize("marker", [" [1]", ""], ids=["cited", "not cited"])
+    def test_sentences_beside_each_other_have_rectangles_of_their_own(self, marker: str) -> None:
+        said = (
+            "The pier was built in 1911 by Anna Berg",
+            "Boats leave every hour from the old quay",
+            "Tickets cost 12 crowns for adults",
+        )
+        pier = page("pier.pdf", 1, "The pier\n" + "\n".join(f"{sentence}." for sentence in said))
+        policy = Watching((VRAG.search("pier"), VRAG.answer(" ".join(f"{one}{marker}." for one in said))))
+        run = Agent(policy, Environment(MemorySearcher((pier,)), PROFILE), VragMethod()).run("The pier?")
+
+        assert [evidence.quote for evidence in run.rests] == [f"{sentence}." for sentence in said]
+        assert all(evidence.marks for evidence in run.rests)
+        assert [len(citation.numbers) for citation in run.citations] == [1, 1, 1]
+
+    def test_sentences_of_the_same_line_share_its_rectangle(self) -> None:
+        run = asked(
+            "A return ticket for adults costs 12 crowns [1]. In summer a return ticket is 12 crowns [1]."
+        )
+        assert len(run.rests) == 1
+
     def test_a_passage_is_cited_by_its_own_numbers(self) -> None:
         run = asked("It was painted green in 1987 [Text 1].")
         (evidence,) = run.rests

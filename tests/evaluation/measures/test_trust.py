@@ -24,10 +24,10 @@ def claimed(*verdicts: str) -> RunResult:
     return replace(run(), claims=tuple(claims))
 
 
-def abstained(*, offline: bool, shows: bool = True) -> RunResult:
+def abstained(*, without_model: bool, shows: bool = True) -> RunResult:
     """A run without an answer that shows one piece of evidence, or none."""
     start = RunStarted.model_construct(
-        settings=RunSettings.model_construct(policy=WITHOUT_MODEL if offline else "a model")
+        settings=RunSettings.model_construct(policy=WITHOUT_MODEL if without_model else "a model")
     )
     cites = (evidence(3),) if shows else ()
     return replace(run(cites=cites, answer=None, stop=StopReason.ABSTAINED), start=start)
@@ -40,10 +40,10 @@ def abstained(*, offline: bool, shows: bool = True) -> RunResult:
         (run(), True, False, "wrong_answers"),
         (run(), False, False, "wrong_answers"),
         (run(), False, True, "nothing"),  # a judge takes the answer for an abstention
-        (abstained(offline=True), True, False, "places"),
-        (abstained(offline=True), False, True, "places"),
-        (abstained(offline=True, shows=False), True, False, "nothing"),
-        (abstained(offline=False), True, False, "nothing"),
+        (abstained(without_model=True), True, False, "places"),
+        (abstained(without_model=True), False, True, "places"),
+        (abstained(without_model=True, shows=False), True, False, "nothing"),
+        (abstained(without_model=False), True, False, "nothing"),
     ],
 )
 def test_every_question_has_one_outcome(
@@ -57,12 +57,12 @@ def test_every_question_has_one_outcome(
 def test_precision_is_of_the_answers_given() -> None:
     assert trust(run(), answerable=True, right=True)["answer_precision"] == 1
     assert trust(run(), answerable=False, right=False)["answer_precision"] == 0
-    assert "answer_precision" not in trust(abstained(offline=True), answerable=True, right=False)
+    assert "answer_precision" not in trust(abstained(without_model=True), answerable=True, right=False)
 
 
 def test_an_answer_without_a_verdict_is_not_measured() -> None:
     assert trust(run(), answerable=True, right=None) == {}
-    assert trust(abstained(offline=True), answerable=True, right=None)["places"] == 1
+    assert trust(abstained(without_model=True), answerable=True, right=None)["places"] == 1
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,30 @@ def test_without_words_around_a_value_that_stands_there_is_supported(answer: str
     assert verdicts(answer) == {STATED}
 
 
+GUIDE = "The lagoon of Saltby is popular with kayakers in summer. It was dug by hand for a mill by the quay."
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("It is popular with kayakers.", ClaimVerdict.STATED),
+        ("The lagoon is popular with kayakers.", ClaimVerdict.STATED),
+        ("It is popular with tourists.", ClaimVerdict.UNVERIFIED),
+        ("It is popular among rich families.", ClaimVerdict.UNVERIFIED),
+        ("The mill is popular with children in winter.", ClaimVerdict.UNVERIFIED),
+    ],
+)
+def test_a_sentence_is_stated_by_a_statement_with_most_of_its_words(
+    answer: str, verdict: ClaimVerdict
+) -> None:
+    assert verdicts(answer, GUIDE) == {verdict}
+
+
+def test_a_chinese_sentence_in_other_words_is_stated() -> None:
+    text = "布朗案之后，学院的学生大多数是白人。其他学校的学生来自许多国家。"
+    assert verdicts("在布朗案之后，就读该学院的学生的主要种族是白人。", text) == {ClaimVerdict.STATED}
+
+
 def test_a_contradiction_names_what_stands_there() -> None:
     (number, *_) = check("The harbour of Sandvik handled 1,160 t of timber.")[1:]
     assert (number.verdict, number.found) == (DOUBTED, "1,150 t")

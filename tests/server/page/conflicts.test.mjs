@@ -9,7 +9,7 @@ const Element = install();
 Element.prototype.addEventListener = function (type, listener) {
   this.listeners = { ...this.listeners, [type]: listener };
 };
-const { conflictList } = await import("./js/run/conflicts.js");
+const { conflictList, isUndoubted } = await import("./js/run/conflicts.js");
 const { EMPTY, apply } = await import("./js/run/reducer.js");
 
 const side = (more) => ({ document: "a.pdf", item: "a-1", page: 1, box: [0.1, 0.1, 0.5, 0.2], marks: [[0.3, 0.1, 0.4, 0.2]], value: "12", quote: "It has 12 boats.", dated: null, revision: [], ...more });
@@ -30,6 +30,15 @@ test("a conflict has both sides, and a click opens each at its statement", () =>
 
 test("nothing is shown without conflicts", () => {
   assert.equal(conflictList([], { run: "r" }), null);
+});
+
+test("a conflict that the model doubts is shown with its judgement", () => {
+  for (const [judgement, isSaid] of [["same", true], ["differ", false], ["unclear", false], [null, false]]) {
+    const list = conflictList([{ ...conflict, judgement }], { run: "r", look: () => {} });
+    assert.equal(/The model sees no disagreement\./.test(list.textContent), isSaid);
+    assert.match(list.textContent, /Two sources disagree/);
+    assert.equal(isUndoubted({ ...conflict, judgement }), !isSaid);
+  }
 });
 
 test("an event adds a conflict to the state", () => {

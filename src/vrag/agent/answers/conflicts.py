@@ -7,6 +7,7 @@ number, and of these only the pages that have most of its words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
@@ -40,6 +41,20 @@ MAX_VALUE_CHARS = 120
 DISAGREE = "Two sources disagree"
 MAX_CONFLICTS = 5
 """Conflicts that are told with an answer."""
+MAX_SHOWN = 12
+"""Items that a model was shown last, which are read beside those that are searched."""
+DOUBTED_BY_MODEL = "The model sees no disagreement."
+
+
+class ConflictJudgement(StrEnum):
+    """The judgement of a model that was shown both sides of a conflict."""
+
+    DIFFER = "differ"
+    """They disagree."""
+    SAME = "same"
+    """They do not: the conflict is doubted."""
+    UNCLEAR = "unclear"
+    """It cannot tell."""
 
 
 class ConflictPlace(BaseModel):
@@ -76,6 +91,11 @@ class ConflictPlace(BaseModel):
         value = self.value if len(self.value) <= MAX_VALUE_CHARS else f"{self.value[: MAX_VALUE_CHARS - 1]}…"
         return f"“{value.rstrip('.')}” in {self.page_name}" + (f" ({facts})" if facts else "")
 
+    @property
+    def dated_name(self) -> str:
+        """The document with the page and its date."""
+        return self.page_name if self.dated is None else f"{self.page_name}, dated {self.dated}"
+
 
 class FoundConflict(BaseModel):
     """Two statements about the same that disagree. Which is right is not decided."""
@@ -89,6 +109,13 @@ class FoundConflict(BaseModel):
     sides: tuple[ConflictPlace, ConflictPlace]
     newer: int | None
     """Number of the side whose document is newer by its words, its version or its date, 0 or 1; else None."""
+    judgement: ConflictJudgement | None = None
+    """The judgement of the model that answered; None where it was not asked, or gave none."""
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """What tells one conflict from another: items and values of both sides."""
+        return frozenset((side.item, side.value) for side in self.sides)
 
     @property
     def topic(self) -> str:
@@ -100,7 +127,8 @@ class FoundConflict(BaseModel):
         """Both sides with their places, in a sentence or two."""
         sides = ", ".join(side.claim for side in self.sides)
         newer = "" if self.newer is None else f" {self.sides[self.newer].document} is newer."
-        return f"{DISAGREE}: {sides}.{newer}"
+        doubt = f" {DOUBTED_BY_MODEL}" if self.judgement is ConflictJudgement.SAME else ""
+        return f"{DISAGREE}: {sides}.{newer}{doubt}"
 
 
 class ConflictReport(BaseModel):
@@ -148,7 +176,13 @@ def _list_pages(searcher: Searcher, document: str) -> Iterator[ReadPage]:
 
 
 def find_answer_conflicts(
-    answer: str, context: str, evidence: Sequence[Evidence], environment: Environment
+    answer: str,
+    context: str,
+    evidence: Sequence[Evidence],
+    environment: Environment,
+    *,
+    question: str = "",
+    shown: Sequence[str] = (),
 ) -> tuple[FoundConflict, ...]:
     """Return where other documents disagree with what an answer rests on. May block.
 
@@ -157,8 +191,15 @@ def find_answer_conflicts(
         context: The sentence or the row that a short answer was read from; empty if that is not known.
         evidence: The evidence that the answer rests on.
         environment: The environment of the run: its documents are compared.
+        question: The question, whose words lead to a statement of a page that the answer does not repeat.
+        shown: Ids of the items that a model was shown, which are compared whether a search finds them or not.
     """
-    return _find_among(evidence, environment, lambda page, piece: _find_stated(page, answer, context, piece))
+    find_asked = _asked_finder(question)
+
+    def find_stated(page: ReadPage, piece: Evidence) -> list[Assertion]:
+        return _find_stated(page, answer, context, piece) or find_asked(page, piece)
+
+    return _find_among(evidence, environment, find_stated, shown[-MAX_SHOWN:])
 
 
 def find_place_conflicts(
@@ -168,33 +209,39 @@ def find_place_conflicts(
 
     May block. It is for a question without an answer, of which `evidence` are the places.
     """
+    return _find_among(evidence, environment, _asked_finder(question))
+
+
+def _asked_finder(question: str) -> Callable[[ReadPage, Evidence], list[Assertion]]:
+    """Return a function that finds the statements of a page which have all words of a question."""
     from vrag.reading.conflicts.assertions import LIGHT, read_assertions, terms_of
 
     asked = terms_of(question) - LIGHT
-    if len(asked) < MIN_ASKED:
-        return ()
 
     def find_asked(page: ReadPage, _piece: Evidence) -> list[Assertion]:
+        if len(asked) < MIN_ASKED:
+            return []
         found = [one for one in read_assertions(page) if one.terms and asked <= {*one.words, *one.heading}]
         said = {id(one): len(asked.intersection(one.words)) for one in found}
         most = max(said.values(), default=0)
         return [one for one in found if said[id(one)] == most][:MAX_STATEMENTS]
 
-    return _find_among(evidence, environment, find_asked)
+    return find_asked
 
 
 def _find_among(
     evidence: Sequence[Evidence],
     environment: Environment,
     find_stated: Callable[[ReadPage, Evidence], list[Assertion]],
+    shown: Sequence[str] = (),
 ) -> tuple[FoundConflict, ...]:
     """Compare the statements that are chosen from each piece of evidence with other documents."""
     found: dict[frozenset[tuple[str, str]], FoundConflict] = {}
     for piece in evidence[:MAX_EVIDENCE]:
         page = open_page(environment.searcher, environment.item(piece.item))
         if stated := find_stated(page, piece):
-            for one in _compare(page, stated, environment):
-                found.setdefault(frozenset((side.item, side.value) for side in one.sides), one)
+            for one in _compare(page, stated, environment, shown):
+                found.setdefault(one.places, one)
     return tuple(found.values())[:MAX_CONFLICTS]
 
 
@@ -221,13 +268,15 @@ def _fold(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
-def _compare(page: ReadPage, stated: Sequence[Assertion], environment: Environment) -> list[FoundConflict]:
-    """Compare statements of a page with the pages of other documents that a search for them finds."""
+def _compare(
+    page: ReadPage, stated: Sequence[Assertion], environment: Environment, shown: Sequence[str]
+) -> list[FoundConflict]:
+    """Compare statements of a page with the pages of other documents, shown or found by a search for them."""
     from vrag.reading.conflicts.editions import DocumentFacts
     from vrag.reading.conflicts.finder import ConflictFinder
 
     searcher = environment.searcher
-    pages = _find_pages(stated, page.item, environment)
+    pages = _find_pages(stated, page.item, environment, shown)
     if not pages:
         return []
     finder = ConflictFinder(lambda id: open_page(searcher, environment.item(id)))
@@ -249,8 +298,10 @@ def _compare(page: ReadPage, stated: Sequence[Assertion], environment: Environme
     return [_record(one) for one in conflicts if one.sides[0].document != one.sides[1].document]
 
 
-def _find_pages(stated: Sequence[Assertion], own: Item, environment: Environment) -> list[ReadPage]:
-    """Return the pages of other documents that have most of the words of a statement."""
+def _find_pages(
+    stated: Sequence[Assertion], own: Item, environment: Environment, shown: Sequence[str]
+) -> list[ReadPage]:
+    """Return the pages of other documents that have most of the words of a statement, those shown first."""
     from vrag.reading.conflicts.assertions import terms_of
 
     pages: dict[str, ReadPage] = {}
@@ -258,16 +309,16 @@ def _find_pages(stated: Sequence[Assertion], own: Item, environment: Environment
         documents = environment.options.documents
         query = Query(one.text[:MAX_QUERY_CHARS], documents, corpora=environment.collections)
         hits = environment.searcher.search([query], MAX_HITS)[0]
-        for hit in hits:
-            if hit.document == own.document or hit.item in pages or len(pages) == MAX_PAGES:
+        for id in (*shown, *(hit.item for hit in hits)):
+            if id in pages or len(pages) == MAX_PAGES + len(shown):
                 continue
             try:
-                item = environment.item(hit.item)
+                item = environment.item(id)
             except (SearchError, CollectionError):
                 continue
             said = terms_of(f"{item.heading} {item.text}")
-            if len(one.terms & said) >= MIN_TERMS * len(one.terms):
-                pages[hit.item] = open_page(environment.searcher, item)
+            if item.document != own.document and len(one.terms & said) >= MIN_TERMS * len(one.terms):
+                pages[id] = open_page(environment.searcher, item)
     return list(pages.values())
 
 

@@ -101,8 +101,10 @@ def review_answer(
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
         verify: Whether its claims are compared with the evidence.
-        conflicts: Whether what it rests on is compared with other documents.
-        places: Whether the parts of pages are found that may answer a question without an answer.
+        conflicts: Whether what it rests on is compared with other documents: those that a search for it
+            finds, and those that a model was shown.
+        places: Whether the parts of pages are found that may answer a question without an answer; true
+            without a model.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
@@ -141,10 +143,19 @@ def review_answer(
     disagreeing: tuple[FoundConflict, ...] = ()
     if conflicts:
         context = supported.reading.context if supported.reading is not None else ""
+        shown = () if places else tuple(episode.seen)
         disagreeing = tolerate_fault(
             UnreadPart.EVIDENCE,
             "The answer could not be compared with other documents",
-            partial(find_answer_conflicts, given, context, supported.cited, environment),
+            partial(
+                find_answer_conflicts,
+                given,
+                context,
+                supported.cited,
+                environment,
+                question=question.text if shown else "",
+                shown=shown,
+            ),
             (),
         )
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]

@@ -30,11 +30,13 @@ from vrag.agent.page_reading import open_page
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Box
+from vrag.geometry import Box, iou
 from vrag.reading.answer import MarkRole
 from vrag.reading.places.part_places import PartPlace, locate_parts
 from vrag.reading.verification.claims import ReadSentence, read_sentences
 
+SAME_LINES = 0.6
+"""Intersection over union from which two parts of an answer stand on the same lines."""
 MAX_PARTS = 40
 """Parts of an answer that are looked for; what follows has no citation."""
 
@@ -208,6 +210,8 @@ class EvidenceListing:
     by_model: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """The parts for which the model wrote markers."""
     pictures: list[Picture] = field(default_factory=list[Picture])
+    lines: dict[int, Box] = field(default_factory=dict[int, Box])
+    """The lines of the part for which an entry was cut out, by the position of the entry."""
 
     def cite(self, question: Question, answer: str, part: AnswerPart) -> None:
         """Add the evidence of a part: what the model cites, narrowed to its words, or where these stand."""
@@ -271,22 +275,61 @@ class EvidenceListing:
         own = [at for at, entry in enumerate(self.entries) if entry.item == place.item]
         if place.region is None:
             return own[0]
-        point = place.region.center
         close = [at for at in own if (box := self.entries[at].box) is not None and area(box) <= LARGE]
-        at = next((at for at in close if covers(self.entries[at].box, point)), None)
+        looked_at = (at for at in close if at not in self.lines)
+        at = next((at for at in looked_at if covers(self.entries[at].box, place.region.center)), None)
         if at is None:
-            at = self._cut_out(place.item, place.region, own[0])
+            at = self._place_found(place, place.region, place.lines or place.region, own[0])
         self.entries[at] = with_marks(self.entries[at], place.marks)
         return at
 
-    def _cut_out(self, id: str, region: Box, whole: int) -> int:
+    def _place_found(self, place: PartPlace, region: Box, lines: Box, whole: int) -> int:
+        """Return the position of the entry for a place that no agent has looked at.
+
+        Where its rectangle would show the lines of another part too, each part has its own lines alone.
+        """
+        found = {at: own for at, own in self.lines.items() if self.entries[at].item == place.item}
+        for at, own in found.items():
+            if iou(own, lines) >= SAME_LINES:
+                return at
+        shared = [
+            at
+            for at, own in found.items()
+            if region.covers(*own.center) or covers(self.entries[at].box, lines.center)
+        ]
+        for at in shared:
+            self._narrow_to_lines(at)
+        at = self._add_part(place.item, lines if shared else region, whole)
+        if at != whole:
+            self.lines[at] = lines
+        return at
+
+    def _add_part(self, id: str, region: Box, whole: int) -> int:
         """Add a part of a page as an entry; return the position of the page where it cannot be drawn."""
-        page = self.entries[whole]
+        part = self._cut_out(id, region, self.entries[whole].node)
+        if part is None:
+            return whole
+        self.entries.append(part)
+        return len(self.entries) - 1
+
+    def _narrow_to_lines(self, at: int) -> None:
+        """Show of an entry that was cut out no more than the lines of its own part."""
+        entry = self.entries[at]
+        if entry.box is not None and iou(Box.unit(*entry.box), self.lines[at]) >= SAME_LINES:
+            return
+        part = self._cut_out(entry.item, self.lines[at], entry.node)
+        if part is None or part.box is None:
+            return
+        self.pictures = [picture for picture in self.pictures if picture.sha256 != entry.crop_sha256]
+        marks = tuple(mark for mark in entry.marks if covers(part.box, Box.unit(*mark.box).center))
+        self.entries[at] = part.model_copy(update={"marks": marks})
+
+    def _cut_out(self, id: str, region: Box, node: str | None) -> Evidence | None:
+        """Return a part of a page as evidence; None where it cannot be drawn."""
         item = self.environment.item(id)
         picture = cut_out(item, region, self.environment) if region.area <= LARGE else None
         if picture is None:
-            return whole
-        part = picture_evidence(picture, item, "", node=page.node).evidence
+            return None
         self.pictures.append(picture)
-        self.entries.append(part.model_copy(update={"located": True}))
-        return len(self.entries) - 1
+        part = picture_evidence(picture, item, "", node=node).evidence
+        return part.model_copy(update={"located": True})

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from vrag.agent.answers.citation import CheckedClaim
+from vrag.agent.answers.conflicts import ConflictJudgement
 from vrag.agent.prompts import prompt
+from vrag.agent.replies.reply_text import unquoted
 from vrag.reading.verification.claim import ClaimDoubt, ClaimKind, ClaimVerdict
 
 MAX_REPORTED_CLAIMS = 6
 """Claims in doubt that the model is told about."""
+_JUDGED = re.compile(
+    r"<conflict(?:\s+number\s*=\s*\\?[\"']?(?P<number>\d{1,2})\\?[\"']?)?\s*>"
+    r"\s*(?P<judgement>differ|same|unclear)\s*</conflict\s*>",
+    re.IGNORECASE,
+)
+_CONFLICT_TAG = re.compile(
+    r"<conflict\b[^<>]{0,60}>[^<>]{0,60}</conflict\s*>|</?conflict\b[^<>]{0,60}>", re.IGNORECASE
+)
 _PROMPTS: Mapping[ClaimDoubt | None, str] = {
     ClaimDoubt.READING: "doubt_reading.md",
     ClaimDoubt.OTHER_EVIDENCE: "doubt_other_evidence.md",
@@ -72,3 +83,28 @@ def describe_doubts(answer: str, claims: Sequence[CheckedClaim]) -> str:
         else:
             lines.append(prompt("doubt_not_found.md", words=words))
     return "\n".join(lines)
+
+
+def read_judgements(reply: str, count: int) -> tuple[ConflictJudgement | None, ...]:
+    """Return the judgements on conflicts 1 to `count` in a reply; None for what is missing or given twice.
+
+    Thoughts and quotes hold none. A single conflict needs no number.
+
+    >>> read_judgements('<conflict number="2">differ</conflict><answer>12</answer>', 2)
+    (None, <ConflictJudgement.DIFFER: 'differ'>)
+    """
+    judged: dict[int, set[str]] = {}
+    for found in _JUDGED.finditer(unquoted(reply) or ""):
+        number = int(found["number"] or (1 if count == 1 else 0))
+        judged.setdefault(number, set()).add(found["judgement"].lower())
+    words = (judged.get(number, set[str]()) for number in range(1, count + 1))
+    return tuple(ConflictJudgement(next(iter(said))) if len(said) == 1 else None for said in words)
+
+
+def hide_judgements(reply: str) -> str:
+    """Return the reply with blanks in place of judgements on conflicts; positions stay the same.
+
+    >>> hide_judgements("<conflict>same</conflict><answer>12</answer>").strip()
+    '<answer>12</answer>'
+    """
+    return _CONFLICT_TAG.sub(lambda found: " " * len(found[0]), reply)

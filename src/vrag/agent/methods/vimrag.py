@@ -16,6 +16,7 @@ from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import ActionRejected, Answer, Select, Turn, UseTool
+from vrag.agent.answers.conflicts import FoundConflict
 from vrag.agent.answers.markers import NODE_ID
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
@@ -45,6 +46,7 @@ from vrag.agent.replies.tool_calls import ANSWER, AnswerNode, Call, CropNode, Me
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
+from vrag.types import Item
 
 _Key: TypeAlias = tuple[str, tuple[float, float, float, float] | None]
 """Key of a remembered item, or of a part of one."""
@@ -247,10 +249,15 @@ class VimragEpisode(Episode):
         parents = end.parents if answer is not None and end.kind is NodeKind.ANSWER else None
         return self._candidates(parents)
 
-    def reopen(self, doubts: str) -> None:
+    def reopen(self, doubts: str, conflicts: Sequence[FoundConflict], log: EventLog) -> None:
         """Go on after an answer, whose node is taken back; see `Episode`."""
-        Episode.reopen(self, doubts)
+        Episode.reopen(self, doubts, conflicts, log)
         self.graph = self.graph.without_answer()
+
+    def _show_part(self, item: Item, size: Size, region: Box, label: str, log: EventLog) -> list[Part]:
+        picture = self.environment.closer(item.id, View.whole(size, size), region)
+        log.add_image(picture, item, self.environment.profile.visual_tokens(picture.canvas), label=label)
+        return [picture]
 
     def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
         """Return the results of a node or one of them.

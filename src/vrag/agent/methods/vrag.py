@@ -22,6 +22,7 @@ from vrag.agent.replies.answer_reader import AnswerReader
 from vrag.agent.replies.tag_repair import read_tags
 from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box, Size, View
 from vrag.types import Hit, Item
 
 _SELECT = "select"
@@ -195,6 +196,20 @@ class VragEpisode(Episode):
             id = self.texts[number - 1]
             return [] if id is None else [passage_evidence(self.items[id], reference)]
         return None
+
+    def _show_part(
+        self,
+        item: Item,
+        size: Size,
+        region: Box,
+        label: str,  # noqa: ARG002 - pictures have numbers
+        log: EventLog,
+    ) -> list[Part]:
+        picture = self.environment.closer(
+            item.id, View.whole(size, size), region, number=len(self.pictures) + 1
+        )
+        self.items[item.id] = item
+        return self._show([picture], log)
 
     def _refusal(self, reason: str) -> str:
         return prompt(self.invalid_prompt, reason=reason, **box_words(self.environment.profile))

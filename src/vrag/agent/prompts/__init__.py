@@ -80,7 +80,7 @@ _CALLS = (  # of tool calls in other forms: <function=name>, <arg_key>, [TOOL_CA
     r"<(?=\s*/?\s*(?:function|parameter)\s*=)|<(?=\s*/?\s*(?:tool_calls|arg_key|arg_value)\b)"
     r"|\[(?=/?TOOL_CALLS\])"
 )
-_TAG_NAMES = "passage|think|search|bbox|answer|evidence|tool_call|tool_response|image|img|video|s"
+_TAG_NAMES = "passage|think|search|bbox|answer|evidence|conflict|tool_call|tool_response|image|img|video|s"
 _CHAT_TOKEN = re.compile(_CHAT_TOKENS, re.IGNORECASE)
 _REPLACEMENTS = {"<": "‹", ">": "›", "＜": "‹", "＞": "›", "[": "⟦"}
 

@@ -53,6 +53,8 @@ BY_READER = f"Found on the page, without a model. {LOOK_WHETHER}"
 """The remark on an answer without a model: nothing but its own text has been compared with it."""
 MAY_ANSWER = "These passages may answer it"
 """What is said of places without a model, where no answer is certain enough."""
+SEVERAL_DOCUMENTS = "This may be about several documents"
+"""The beginning of a sentence with the documents that a question may be about."""
 NOTHING_FOUND = "Nothing was found in the documents searched."
 """What is said where a search without a model has found nothing."""
 WHOLE = 0.995
@@ -415,7 +417,7 @@ def describe_choices(choices: Sequence[DocumentChoice]) -> str:
     if not choices:
         return ""
     names = ", ".join(choice.name for choice in choices)
-    return f"This may be about several documents: {names}. Name one in the question, or choose documents."
+    return f"{SEVERAL_DOCUMENTS}: {names}. Name one in the question, or choose documents."
 
 
 def _shorten(text: str) -> str:

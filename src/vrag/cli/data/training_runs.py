@@ -122,7 +122,7 @@ def _open_script(
             names=names,
             colours=colours,
         )
-        return agent_of(settings, environment, policy)
+        return agent_of(settings, environment, policy, conflicts=False)
 
     run_settings = make_agent(RolloutAttempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
     return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}

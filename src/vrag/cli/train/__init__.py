@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -185,7 +186,7 @@ def rollout(
     session = open_session(settings)
     files.warn_missing_documents(cases, session.documents)
     session.warm_up()
-    runner = open_agent(settings, BatchedSearcher(session.searcher))
+    runner = replace(open_agent(settings, BatchedSearcher(session.searcher)), conflicts=False)
     with open_rollout_store(out, made_with(settings, runner, session.searcher)) as store:
         job = RolloutJob(
             store=store,

@@ -206,7 +206,7 @@ class Reinforcement:
         batched = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
         environment = open_environment(settings, batched, network.checkpoint.profile)
         policy = BatchedGenerator(network, SamplingOptions()).open_handle(())
-        run_settings = agent_of(settings, environment, policy).settings
+        run_settings = agent_of(settings, environment, policy, conflicts=False).settings
         made_with = {
             "kind": "rl",
             "model": _model_digest(self.model),
@@ -220,7 +220,7 @@ class Reinforcement:
             **self.machine.made_with,
             **self.options.model_dump(mode="json"),
         }
-        return lambda policy: agent_of(settings, environment, policy), made_with
+        return lambda policy: agent_of(settings, environment, policy, conflicts=False), made_with
 
 
 class _StepPrinter:

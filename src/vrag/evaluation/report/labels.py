@@ -234,7 +234,7 @@ _LABELS = {
 SECONDS_TITLE = "Seconds, by rank"
 STRICT = "short answers alone are right"
 """Caution about rules as a judge."""
-_OFFLINE = "extractive"
+_WITHOUT_MODEL = "extractive"
 """Name of the policy that answers without a model."""
 _MAX_NAMED = 3
 """Benchmarks in a title; more are counted."""
@@ -388,7 +388,7 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
     facts: dict[str, object] = {
         "benchmarks": "; ".join(benchmarks) if len(parts) > 1 else "",
         "agent": made.get("agent"),
-        "model": "none" if policy == _OFFLINE else policy,
+        "model": "none" if policy == _WITHOUT_MODEL else policy,
         "checkpoint": _digest(made.get("checkpoint")),
         "profile": made.get("profile"),
         "sampling": _listed(_mapping(made.get("sampling"))),

@@ -50,6 +50,18 @@ def region_around(page: PageText, place: Box) -> Box:
     return _region(page, int(away.argmin()), rect).box()
 
 
+def pad_lines(page: PageText, place: Box) -> Box:
+    """Return a place from end to end of its lines, with a margin."""
+    crossing = [
+        line.rect
+        for line in page.lines
+        if place.y1 < (line.rect.y1 + line.rect.y2) / 2 < place.y2
+        and line.rect.x1 < place.x2
+        and place.x1 < line.rect.x2
+    ]
+    return _padded(page, around((Rect(*place.as_tuple()), *crossing)) or Rect(*place.as_tuple())).box()
+
+
 def _region(page: PageText, line: int, place: Rect) -> Rect:
     """Return the part of the page to show for a place in the given line."""
     return place if place.area >= MOST else around((_block(page, line, place), place)) or place
@@ -64,7 +76,11 @@ def _block(page: PageText, line: int, quoted: Rect) -> Rect:
     members = [page.lines[member].rect for member in page.blocks[number]]
     rect = _grown(quoted, members, page.aspect, reach=1.0, enough=MOST)
     others = (page.rect_of_block(other) for other in range(len(page.blocks)) if other != number)
-    rect = _grown(rect, others, page.aspect, reach=NEAR, enough=ENOUGH)
+    return _padded(page, _grown(rect, others, page.aspect, reach=NEAR, enough=ENOUGH))
+
+
+def _padded(page: PageText, rect: Rect) -> Rect:
+    """Return a rectangle with a margin, where there is room for it, that cuts no words."""
     x1, y1, x2, y2 = rect
     padded = Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
     return end_between_words(padded if padded.area <= MOST else rect, [word for _, _, word in page.words])

@@ -19,7 +19,7 @@ from vrag.geometry import Box
 from vrag.reading.answer import Mark, MarkRole, ReadPage
 from vrag.reading.line_scoring import nearness
 from vrag.reading.page_text import PageText, read_page_text
-from vrag.reading.places.evidence_region import MOST, region_around
+from vrag.reading.places.evidence_region import MOST, pad_lines, region_around
 from vrag.reading.places.phrases import SHORT_NUMBER, Occurrence, find_phrase, is_misread, read_phrase
 from vrag.reading.places.word_forms import WordForm, list_forms, root
 from vrag.reading.views.text_lines import Rect, around
@@ -55,6 +55,8 @@ class PartPlace:
     """Id of the page."""
     region: Box | None
     """The rectangle to show, in `Space.UNIT`; None for an item without word boxes."""
+    lines: Box | None
+    """The lines of the part alone, for where the rectangle shows another part too; None as `region`."""
     marks: tuple[Mark, ...]
     """The words, numbers and names of the part inside the rectangle; empty without word boxes."""
     score: float
@@ -157,14 +159,15 @@ def _place(page: PageText, rects: Iterable[Rect], runs: Iterable[tuple[int, int]
     """Return a place around some rectangles, with runs of words marked in it; single words in these alone."""
     frame = around(rects) if page.words else None
     if frame is None:
-        return PartPlace(item=page.item.id, region=None, marks=(), score=score)
+        return PartPlace(item=page.item.id, region=None, lines=None, marks=(), score=score)
     region = region_around(page, frame.box())
     marks: list[Mark] = []
     for first, last in runs:
         inside = frame.box() if first == last else region
         boxes = (rect.box() for rect in page.rects_of_forms(first, last))
         marks += (Mark(MarkRole.ANSWER, box) for box in boxes if inside.covers(*box.center))
-    return PartPlace(item=page.item.id, region=region, marks=tuple(marks), score=score)
+    lines = pad_lines(page, frame.box())
+    return PartPlace(item=page.item.id, region=region, lines=lines, marks=tuple(marks), score=score)
 
 
 def _weigh(terms: Sequence[WordForm], pages: Sequence[PageText]) -> NDArray[np.float64]:

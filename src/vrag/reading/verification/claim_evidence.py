@@ -121,6 +121,16 @@ class WeighedWords:
         total = max(float(weights[self.present].sum()), least * float(weights.sum())) or 1.0
         return [weights @ strengths / total for strengths in self.strengths]
 
+    def shared(self, least: float, everywhere: Collection[str]) -> Support:
+        """Return the share of the words that each statement has, all alike, 0 to 1.
+
+        Args:
+            least: How much a word must belong to a statement.
+            everywhere: Words that count as those of every statement.
+        """
+        known = np.asarray([word in everywhere for word in self.words], np.bool_)[:, None]
+        return [((strengths >= least) | known).mean(axis=0) for strengths in self.strengths]
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimEvidence:

@@ -34,7 +34,7 @@ from vrag.reading.verification.claim_evidence import (
 from vrag.reading.verification.claims import ReadSentence, SentenceName, read_statements
 from vrag.reading.verification.comparison import Agreement, Rounding, ValueContext, compare, read_rounding
 from vrag.reading.verification.computed import MAX_OPERANDS, Computations, Derivation, Operand
-from vrag.reading.verification.source_text import SourceText
+from vrag.reading.verification.source_text import ROW, SourceText
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.undecidable import is_place_name, leave_undecidable
 from vrag.reading.verification.wording import are_opposite, is_negated
@@ -70,6 +70,9 @@ COVER = 0.3
 """Share of the words of a sentence that one statement must have."""
 COVER_WITH_VALUES = 0.2
 """The same for a sentence with numbers, dates or names, all of which are supported."""
+MOST, MOST_PAIRS = 0.5, 0.25
+"""Share of its words, numbers and names of which one statement, with its row and heads, must have more; of
+its pairs of characters in Chinese and Japanese, where one other character is two other pairs."""
 MIN_NEW, MIN_REST = 4, 0.6
 """Pairs of characters in a row that are a new name, in a sentence with this share of its words found."""
 OPERAND_SHARE = 0.75
@@ -476,10 +479,15 @@ class _SentenceCheck:
     def _check_words(self, claim: Claim, needed: float, names: Sequence[TextPlace]) -> ClaimCheck:
         """Check a sentence by the words of the statement that has most of them."""
         support = self.evidence.weigh(self.own).support(1.0)
+        own, values = self._content_terms()
+        known = {*values, *(token.term for name in self.sentence.names for token in tokens(name.text))}
+        shared = self.evidence.weigh([*own, *values]).shared(ROW, known)
+        most = MOST_PAIRS if is_cjk(self.text) else MOST
         scored = [
             (float(score), page, number)
             for page, scores in enumerate(support)
             for number, score in enumerate(scores + INSIDE * self.evidence.inside[page] * (scores > 0))
+            if shared[page][number] > most
         ]
         score, page, number = max(scored, default=(0.0, 0, 0))
         if score < needed or self._has_new_name(score):

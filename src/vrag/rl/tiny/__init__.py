@@ -34,7 +34,7 @@ _PLACES = re.compile(r"\$\w+")
 MIN_PIECE_CHARACTERS = 8
 """Of a piece of a prompt that is a token of its own."""
 _HEADS = 4
-_JUDGED = "verify", "doubt", "answer_doubted"
+_JUDGED = "verify", "doubt", "answer_doubted", "conflict"
 _UNTRAINED = (*_JUDGED, *(method.name for method in METHODS.values() if not method.trainable))
 """Prefixes of prompts of judges and of untrained agents, which would only enlarge the vocabulary."""
 

@@ -10,9 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from vrag.agent.answers.citation import CheckedClaim, Citation, MarkedText
-from vrag.agent.answers.conflicts import FoundConflict
+from vrag.agent.answers.conflicts import DISAGREE, FoundConflict
 from vrag.agent.events import (
     AnswerReading,
+    DocumentChoice,
     Event,
     ModelRetried,
     RunFailed,
@@ -20,7 +21,14 @@ from vrag.agent.events import (
     ThoughtDelta,
     ThoughtGiven,
 )
-from vrag.agent.runs.run_result import LOOK_WHETHER, MAY_ANSWER, ResultKind, RunResult
+from vrag.agent.runs.run_result import (
+    LOOK_WHETHER,
+    MAY_ANSWER,
+    SEVERAL_DOCUMENTS,
+    ResultKind,
+    RunResult,
+    describe_choices,
+)
 from vrag.render.markdown_text import inline
 from vrag.render.text_format import A_MODEL, one_line, place_name, step_line
 from vrag.render.verdicts import claim_lines, trust_line
@@ -48,10 +56,11 @@ _NO_ANSWER = {
 }
 _UNCERTAIN = f"Without a model, no answer is certain enough. {A_MODEL}"
 _NOTHING = "I found nothing: "
-_TRUST = re.compile(
-    rf"\n\n\*(?:1 statement, [^\n]*|[^\n]* verified on the page[^\n]*|[^\n]*{re.escape(LOOK_WHETHER)})\*$"
+_REMARKS = re.compile(
+    rf"(?:\n\n\*(?:1 statement, [^\n]*|[^\n]* verified on the page[^\n]*|[^\n]*{re.escape(LOOK_WHETHER)})\*)?"
+    rf"(?:\n\n(?:- {DISAGREE}: [^\n]*\n?)+(?<!\n))?(?:\n\n{SEVERAL_DOCUMENTS}: [^\n]*)?\Z"
 )
-"""The line of trust behind an answer."""
+"""What stands behind an answer: the line of trust, conflicts, and the choice of documents."""
 _LISTED = re.compile(r"^- \[(\d+)\] \[", re.MULTILINE)
 """The number of a source in the list."""
 _ADDRESSED = re.compile(r"!\[|\[(?=\d+\]:)")
@@ -115,6 +124,9 @@ class VragPart(FrozenModel):
     conflicts: tuple[FoundConflict, ...] = Field(
         default=(),
         description="Where other documents disagree with the answer, both sides with their places.",
+    )
+    choices: tuple[DocumentChoice, ...] = Field(
+        default=(), description="Documents that the question may be about, where it does not say which."
     )
     evidence: tuple[AnswerSource, ...] = Field(
         description="Evidence of the answer; of an abstention, where the agent looked."
@@ -224,12 +236,13 @@ def build_reply(run: str, outline: RunResult, url: str) -> CompletionReply:
         citations=outline.citations,
         claims=outline.claims,
         conflicts=outline.conflicts,
+        choices=outline.choices,
         evidence=evidence,
         looked_at=looked_at,
         reading=outline.reading,
     )
     without_model = outline.is_without_model
-    verdicts = _describe_trust(outline) + _conflicts(outline)
+    verdicts = _describe_trust(outline) + _conflicts(outline) + _choices(outline)
     if outline.answer is None:
         message = _reason(outline, without_model=without_model)
         heading = _PLACES if outline.kind is ResultKind.PLACES else _LOOKED
@@ -249,7 +262,7 @@ def plain_answer(content: str) -> str | None:
         answer, found, listed = content.rpartition(heading)
         if found:
             numbers = set(_LISTED.findall(listed))
-            content = _without_markers(_TRUST.sub("", answer.partition(_CHECKED)[0]), numbers)
+            content = _without_markers(_REMARKS.sub("", answer.partition(_CHECKED)[0]), numbers)
     is_none = content in {_UNCERTAIN, *_NO_ANSWER.values()} or content.startswith((_WITHDRAWN, _NOTHING))
     return None if is_none else content
 
@@ -300,6 +313,12 @@ def _conflicts(outline: RunResult) -> str:
     """Return where other documents disagree with the answer, in Markdown; empty if none does."""
     lines = [f"- {inline(conflict.sentence)}" for conflict in outline.conflicts]
     return "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _choices(outline: RunResult) -> str:
+    """Return the documents that the question may be about, in a sentence; empty where it says which."""
+    choices = describe_choices(outline.choices)
+    return f"\n\n{inline(choices)}" if choices else ""
 
 
 def _with_annotations(

@@ -6,7 +6,7 @@ import { rewriteForPage } from "../messages.js";
 import { chip, chipsIn, listenToChips, nameChips } from "./chips.js";
 import { checkedText, citationsOf, cited, placeOf, placesOf } from "./citations.js";
 import { markedText, marksIn } from "./cited-text.js";
-import { conflictList } from "./conflicts.js";
+import { conflictList, isUndoubted } from "./conflicts.js";
 import { placeList } from "./places.js";
 import { ProseView } from "./prose.js";
 import { refusals, stopReason } from "./run-state.js";
@@ -212,13 +212,13 @@ const isDoubted = (state) => (state.answer?.text && !isWithoutModel(state) ? (st
 /** True if the evidence does not say something of the answer. @param {State} state */
 const isUnsure = (state) => notableClaims(state.answer?.claims ?? []).length > 0;
 
-/** True if the evidence or another document says something else than the answer. @param {State} state */
-const isContested = (state) => isDoubted(state) || state.conflicts.length > 0;
+/** True if the evidence or another document says something else than the answer, and the model does not doubt that. @param {State} state */
+const isContested = (state) => isDoubted(state) || state.conflicts.some(isUndoubted);
 
 /** What is to be known before an answer is read; empty where there is nothing. @param {State} state @param {import("./wording.js").Ending} ending */
 function noteOf(state, ending) {
   if (isDoubted(state)) return state.answer.claims.every((/** @type {any} */ claim) => claim.kind !== "sentence" || claim.verdict === "doubted") ? "Doubted" : "Doubted in part";
-  if (state.conflicts.length > 0) return "Sources disagree";
+  if (state.conflicts.some(isUndoubted)) return "Sources disagree";
   return ending.mood === "ok" ? "" : ending.name;
 }
 

@@ -9,6 +9,11 @@ import { band, itemUrl } from "./figures.js";
 const PAGE_PIXELS = 500_000;
 /** Height of the part of a page that is shown, by its width. */
 const LEAST = 0.3;
+/** The judgement of a model that doubts a conflict. */
+const SAME = "same";
+
+/** True if a model that was asked does not doubt a conflict. @param {any} conflict */
+export const isUndoubted = (conflict) => conflict.judgement !== SAME;
 
 /** The conflicts of an answer; null without any. @param {readonly any[]} conflicts @param {RunContext} context */
 export function conflictList(conflicts, context) {
@@ -20,7 +25,7 @@ export function conflictList(conflicts, context) {
 function conflictOf(conflict, context) {
   const topic = [conflict.subject, conflict.attribute].filter(Boolean).join(", ");
   const sides = conflict.sides.map((/** @type {any} */ side, /** @type {number} */ at) => sideOf(side, conflict.newer === at, context));
-  return h("section", { class: "conflict", "aria-label": "Two sources disagree" }, h("p", { class: "conflict-title" }, icon("warn"), h("span", topic ? "Two sources disagree: " : "Two sources disagree", topic && h("span", { class: "soft", dir: "auto", text: topic }))), h("div", { class: "conflict-sides" }, sides));
+  return h("section", { class: "conflict", "aria-label": "Two sources disagree" }, h("p", { class: "conflict-title" }, icon("warn"), h("span", topic ? "Two sources disagree: " : "Two sources disagree", topic && h("span", { class: "soft", dir: "auto", text: topic }))), h("div", { class: "conflict-sides" }, sides), conflict.judgement === SAME && h("p", { class: "soft", text: "The model sees no disagreement." }));
 }
 
 /** One side; a click opens its page at the statement. @param {any} side @param {boolean} newer @param {RunContext} context */

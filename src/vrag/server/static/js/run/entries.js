@@ -3,6 +3,7 @@
 import { h, icon } from "../dom.js";
 import { amount, count, moment, seconds, where } from "../format.js";
 import { rewriteForPage } from "../messages.js";
+import { conflictList } from "./conflicts.js";
 import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
 import { prose } from "./prose.js";
 import { claimText, notableClaims } from "./verdicts.js";
@@ -47,10 +48,13 @@ const DRAWN = {
   doubted,
 };
 
-/** An answer that the evidence does not support, and what it says. @param {any} entry */
-function doubted({ text, claims }) {
+/** An answer that the evidence or another document does not support, and what they say. @param {any} entry @param {State} _state @param {RunContext} context */
+function doubted({ text, claims, conflicts }, _state, context) {
   const lines = notableClaims(claims).map((claim) => h("li", { dir: "auto", text: claimText(text, claim) }));
-  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was informed and may search again.", h("div", { class: "doubted-answer prose" }, prose(text)), h("ul", lines));
+  const answer = h("div", { class: "doubted-answer prose" }, prose(text));
+  const disagreeing = conflictList(conflicts, context);
+  if (disagreeing) return note("doubted", "warn", "Documents that were shown disagree.", "The model was shown both sides and asked again.", answer, h("ul", lines), disagreeing);
+  return note("doubted", "warn", "The evidence does not support all of this answer.", "The agent was informed and may search again.", answer, h("ul", lines));
 }
 
 /**

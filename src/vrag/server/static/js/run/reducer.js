@@ -162,9 +162,9 @@ const CHANGES = {
     totals: plus(state.totals, event),
   }),
   answer_doubted: (state, event) => ({
-    ...ended(state, event, entry("doubted", event, { text: event.text, claims: event.claims })),
+    ...ended(state, event, entry("doubted", event, { text: event.text, claims: event.claims, conflicts: event.conflicts ?? [] })),
     draft: null,
-    now: now("doubted", "The answer is in doubt; asking again", "", event),
+    now: now("doubted", event.conflicts?.length > 0 ? "Documents that were shown disagree; asking again" : "The answer is in doubt; asking again", "", event),
   }),
   conflict_found: (state, event) => ({ conflicts: [...state.conflicts, event.conflict] }),
   answer: (state, event) => ({

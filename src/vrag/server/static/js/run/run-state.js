@@ -89,7 +89,7 @@ const TITLES = {
   tool: (one) => ({ kind: "tool", title: one.name }),
   memory: () => ({ kind: "memory", title: "Remember" }),
   refused: () => ({ kind: "fault", title: "Refused" }),
-  doubted: () => ({ kind: "fault", title: "Answer in doubt" }),
+  doubted: ({ conflicts }) => ({ kind: "fault", title: conflicts.length > 0 ? "Sources disagree" : "Answer in doubt" }),
   answer: ({ text, reason }) => (text !== null ? { kind: "answer", title: "Answer" } : reason === "abstained" ? { kind: "open", title: "No answer" } : null),
   failure: () => ({ kind: "fault", title: "Failed" }),
 };

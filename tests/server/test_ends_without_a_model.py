@@ -86,7 +86,7 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     assert said == NOTHING_FOUND
 
 
-def test_the_page_knows_the_offline_policy_by_its_name() -> None:
+def test_the_page_knows_the_policy_without_a_model_by_its_name() -> None:
     [name] = re.findall(
         r'export const WITHOUT_MODEL = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8")
     )
