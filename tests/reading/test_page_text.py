@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_reader import page
+from thread_time import at_most
 
 from vrag.reading import page_text
 from vrag.reading.page_faults import collect_page_faults
 from vrag.reading.page_text import read_page_text
+from vrag.reading.views.text_lines import list_sentences
 from vrag.text.terms import one_edit_apart, stem, tokens
 
 
@@ -89,3 +91,26 @@ def test_each_form_has_the_line_on_which_it_stands() -> None:
         ("1234", 1),
     ]
     assert found.form_places["1234"] == [3]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["The sales tax is 9.25 % of the price.", "It is due in May."],
+        ["Growth was low (less than 0.5%).", "It rose to 2.5% at example.org, they said.", "Good!"],
+        ["He said “Go.”", "Then he left."],
+        ["一共四百。", "没有！"],
+        ["Wait...", "what?"],
+    ],
+)
+def test_a_sentence_of_a_text_without_picture_ends_at_no_point_inside_a_number(sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    assert [text[line.start : line.end] for line in list_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    "text", [" " * 40_000, "." * 40_000, ".a" * 20_000, "a" + " " * 40_000, "a.. " * 10_000]
+)
+def test_sentences_of_a_text_are_found_in_time(text: str) -> None:
+    with at_most(5):
+        list_sentences(text)

@@ -26,6 +26,7 @@ from vrag.reading.table_answers.candidates import RankedAnswer, TableCandidate
 from vrag.reading.table_answers.operations import TableOperation
 from vrag.reading.table_answers.values import find_day
 from vrag.reading.tables.table import Cell, DocumentTable
+from vrag.reading.verification.text_values import find_values
 from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, tokens
 from vrag.types import Item
@@ -120,6 +121,8 @@ _MEASURE = re.compile(
 """The words that ask for a measure, as in "How long is": its unit says the same in an answer."""
 _CAPITAL = re.compile(r"(?<=[\w,’'\")-] )(?!(?:FY|CY)\d)[A-Z][\w’'-]+")
 """A name in a question or a sentence: a word with a capital letter that does not begin it; FY2023 is none."""
+_PRICE_ASKED = re.compile(r"\b(?:price|cost|fee|salary|wage|rent|fare)s?\b", re.IGNORECASE)
+"""Words of questions that an amount of money answers."""
 _COUNTED = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?(\w+?)s\b", re.IGNORECASE)
 """What a question asks to count, in the singular."""
 _NEVER = frozenset(
@@ -182,7 +185,7 @@ class CertaintyCheck:
         if isinstance(source, ScoredSpan):
             reading = candidate.reading
             around = self.texts.get(reading.item, "")[max(source.start - AROUND, 0) : source.end + AROUND]
-            if self._is_of_another(reading.context) or is_cut(self.question, reading.text, around):
+            if self._is_of_another(reading) or is_cut(self.question, reading.text, around):
                 return CandidateKind.OTHER
             return self._find_span_source(reading.text, candidate.absent)
         if not isinstance(source, RankedAnswer) or table is None:
@@ -264,12 +267,25 @@ class CertaintyCheck:
         named = frozenset[str]() if text.isupper() else content_terms(_CAPITAL.findall(text))
         return named - self.subject - self.names - around
 
-    def _is_of_another(self, sentence: str) -> bool:
-        """Return whether a sentence has another name in place of one of the question."""
-        if not self._find_missing_names(content_terms([sentence])):
-            return False
-        others = content_terms(_CAPITAL.findall(sentence)) - content_terms([self.question])
-        return not others <= self.subject | self.names
+    def _is_of_another(self, reading: Reading) -> bool:
+        """Return whether the sentence of an answer has another name or number than the question in its place.
+
+        So has a sentence with no word of the question, and a price that counts what the question names.
+        """
+        question, sentence = without_form(self.question), reading.context
+        asked, around = content_terms([question]), content_terms([sentence])
+        words = frozenset(term for term in asked if not term[0].isdigit())
+        if words.isdisjoint(around) and find_focus(question).kind is not AnswerKind.DATE:
+            return bool(words)
+        if _PRICE_ASKED.search(question):
+            counted = {term for term in content_terms([reading.text]) if not term[0].isdigit()}
+            if counted and counted <= asked:
+                return True
+        others = content_terms(_CAPITAL.findall(sentence)) - asked
+        is_named_otherwise = (
+            bool(self._find_missing_names(around)) and not others <= self.subject | self.names
+        )
+        return is_named_otherwise or has_other_number(question, sentence, reading.text)
 
     def _accounts_for(self, asked: frozenset[str], around: frozenset[str]) -> bool:
         """Return whether words around cells are most words of a question, and all its numbers."""
@@ -294,6 +310,22 @@ def is_cut(question: str, text: str, around: str) -> bool:
     counted = _COUNTED.search(question)
     numbered = rf"|\b{re.escape(counted[1])}s?[ -]{value}" if counted and text.isdigit() else ""
     return re.search(ranged + numbered, around, re.IGNORECASE) is not None
+
+
+def has_other_number(question: str, sentence: str, answer: str) -> bool:
+    """Return whether a sentence has another amount of money or share in place of one of the question.
+
+    >>> has_other_number("How much was raised at a cap of $5m?", "$168 was raised at a cap of $6m.", "$168")
+    True
+    """
+    measured = [value for value in find_values(question) if value.units and value.amount is not None]
+    stated = [value for value in find_values(sentence) if value.amount is not None]
+    given = {value.amount for value in find_values(answer)}
+    return any(
+        value.amount not in {other.amount for other in stated}
+        and any(other.units == value.units and other.amount not in given for other in stated)
+        for value in measured
+    )
 
 
 def find_subject_terms(items: Sequence[Item]) -> frozenset[str]:

@@ -18,8 +18,13 @@ from vrag.types import Item
 
 _BREAK = re.compile(r"[\r\n\u2028\u2029\f\v]")
 _SENTENCE = re.compile(
-    r"[^.!?。！？\r\n]*[^\s.!?。！？][^.!?。！？\r\n]*[.!?。！？]*(?=\s|$|(?<=[。！？]))|[^\r\n]*[^\s][^\r\n]*"
+    r"""(?=\S) (?:
+    (?: [^.!?。！？\r\n] | [.!?]+(?=[^\s.!?。！？"”’)\]]) )*
+    [^\s.!?。！？] (?: [.!?]+["”’)\]]*(?=\s|$) | [。！？]+ | (?=[\r\n]|$) )
+    | [^\r\n]+ )""",
+    re.VERBOSE,
 )
+"""A sentence of one line; a point inside a number or an address ends none."""
 
 ROW_GAP = 0.9
 """Space between two lines of one block, in heights of the lower line."""
