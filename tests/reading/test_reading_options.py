@@ -208,6 +208,10 @@ def test_running_text_is_certain_where_its_probability_is_high(text: str, is_cer
         ("value", "Of all participants, 43 dropped out.", "How many participants dropped out?"),
         ("span", "In each arm there will be 43 participants.", "How many participants dropped out?"),
         ("span", "Enrolment of students grew by 43 percent.", "How many students were enrolled?"),
+        ("other", "A family pays 43 crowns, a guest less.", "How much more does a family pay than a guest?"),
+        ("other", "Growth was below 43 percent in 2013.", "What was the percentage of unemployment in 2013?"),
+        ("other", "At a cap of $6m, $43 was raised.", "How much was raised at a cap of $5m?"),
+        ("other", "There are 43 shares of the club.", "What is the price of shares of the club?"),
         ("other", "It stands for a level 43 contributor.", "How many levels does a contributor have?"),
         ("other", "The range of salaries is 43 to 61 crowns.", "What is the range of salaries?"),
         (
@@ -228,6 +232,6 @@ def test_a_value_is_certain_where_it_is_what_the_question_asks_for(
     check = CertaintyCheck.of(question, [passage("a.md", 1, text)])
     placed = [(read_page_text(passage("a.md", 1, text)), list[DocumentTable]())]
     candidates, _ = weigh_candidates(question, placed, load_text_reader())
-    numbers = [one for one in candidates if re.match(r"9\.25|43", one.reading.text)]
+    numbers = [one for one in candidates if re.match(r"9\.25|\$?43", one.reading.text)]
     assert numbers
     assert {check.find_source(one) for one in numbers} == {kind}

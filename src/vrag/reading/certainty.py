@@ -121,6 +121,11 @@ _MEASURE = re.compile(
 """The words that ask for a measure, as in "How long is": its unit says the same in an answer."""
 _CAPITAL = re.compile(r"(?<=[\w,’'\")-] )(?!(?:FY|CY)\d)[A-Z][\w’'-]+")
 """A name in a question or a sentence: a word with a capital letter that does not begin it; FY2023 is none."""
+_COMPARES = re.compile(
+    r"\b(?:more|less|fewer|higher|lower|larger|smaller|greater|longer|shorter|older)\b.*?\bthan\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words of a comparison of two things."""
 _PRICE_ASKED = re.compile(r"\b(?:price|cost|fee|salary|wage|rent|fare)s?\b", re.IGNORECASE)
 """Words of questions that an amount of money answers."""
 _COUNTED = re.compile(r"\bhow many (?:[\w-]+ ){0,2}?(\w+?)s\b", re.IGNORECASE)
@@ -185,7 +190,8 @@ class CertaintyCheck:
         if isinstance(source, ScoredSpan):
             reading = candidate.reading
             around = self.texts.get(reading.item, "")[max(source.start - AROUND, 0) : source.end + AROUND]
-            if self._is_of_another(reading) or is_cut(self.question, reading.text, around):
+            is_computed = _COMPARES.search(self.question) and not _COMPARES.search(reading.context)
+            if is_computed or self._is_of_another(reading) or is_cut(self.question, reading.text, around):
                 return CandidateKind.OTHER
             return self._find_span_source(reading.text, candidate.absent)
         if not isinstance(source, RankedAnswer) or table is None:
