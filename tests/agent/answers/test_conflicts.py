@@ -86,6 +86,23 @@ def test_a_conflict_comes_before_the_answer_and_is_part_of_the_result() -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "conflicts"),
+    [
+        ("It handled 84,210 passengers [1].", 1),
+        ("Passengers, all told: 84,210 [1].", 1),
+        ("The harbour is old [1].", 0),
+        ("Some 84,210 sheep were carried [1].", 0),
+    ],
+)
+def test_an_answer_in_fewer_words_rests_on_the_statement_that_has_them_all(
+    answer: str, conflicts: int
+) -> None:
+    agent = agent_of(REPORT, MEMO)
+    agent = replace(agent, policy=ScriptedPolicy((REPLIES[0], f"<answer>{answer}</answer>")))
+    assert len(conflicts_of(list(agent.stream("Is the report of the harbour old or busy?")))) == conflicts
+
+
+@pytest.mark.parametrize(
     ("items", "conflicts", "documents"),
     [
         ((REPORT, OTHER), True, None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
@@ -248,9 +249,11 @@ def _find_among(
 def _find_stated(page: ReadPage, answer: str, context: str, piece: Evidence) -> list[Assertion]:
     """Return the statements of a page that an answer rests on: where its words are marked, or that say it."""
     from vrag.reading.conflicts.assertions import read_assertions
+    from vrag.reading.verification.claims import read_sentences
 
     marks = [Box.unit(*mark.box) for mark in piece.marks if mark.role is not MarkRole.HEAD]
     around = _fold(context or piece.quote)
+    sentences = [answer[sentence.start : sentence.end] for sentence in read_sentences(answer)]
     stated: list[Assertion] = []
     for one in read_assertions(page):
         box = one.place
@@ -259,9 +262,24 @@ def _find_stated(page: ReadPage, answer: str, context: str, piece: Evidence) -> 
         else:
             said = _fold(one.text if one.cell is None else one.text.rsplit(": ", 1)[-1])
             is_stated = said in around and (len(answer) > len(said) or _fold(answer) in said)
+            is_stated = is_stated or any(map(partial(_says, one), sentences))
         if is_stated and one.terms:
             stated.append(one)
     return stated[:MAX_STATEMENTS]
+
+
+def _says(assertion: Assertion, sentence: str) -> bool:
+    """Return whether a statement has all telling words and all values of a sentence of an answer."""
+    from vrag.reading.conflicts.assertions import LIGHT, terms_of
+    from vrag.reading.verification.text_values import find_values
+
+    values, words = find_values(sentence), sentence
+    for value in values:
+        words = words[: value.start] + " " * (value.end - value.start) + words[value.end :]
+    terms = terms_of(words) - LIGHT
+    stated = {(value.amount, value.day) for value in find_values(assertion.text)}
+    said = {(value.amount, value.day) for value in values}
+    return bool(said and terms) and said <= stated and terms <= {*assertion.words, *assertion.heading}
 
 
 def _fold(text: str) -> str:
