@@ -26,7 +26,7 @@ MIN_READINGS = 5
 
 def draw_trust(records: Sequence[TrustRecord], path: Path) -> None:
     """Draw the reliability of the likeliest readings by kind, and precision by the answers given."""
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure: Any = Figure(figsize=(10, 4.2), layout="constrained")  # its types are incomplete
     left, right = figure.subplots(1, 2)
     _draw_reliability(left, records)
     _draw_precision(right, records)

@@ -246,7 +246,7 @@ class CertaintyCheck:
             _names_cell(asked, row, column)
             and not (row & asked) <= self.names
             and self._accounts_for(asked, around | stated)
-            and (table.chart != "" or _DERIVED.isdisjoint((row | column) - asked))
+            and (table.chart != "" or _DERIVED.isdisjoint(around - asked))
             and not self._find_missing_names(around)
             and not _find_rivals(asked, row, column, cell, table)
             and not asks_to_compute(self.question, row | column | measured)
