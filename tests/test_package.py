@@ -21,7 +21,7 @@ from tools import make_licences
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DATA_SUFFIXES = frozenset(
-    ".bas .css .html .jinja .jpg .js .json .md .npz .pdf .py .svg .txt .typed .woff2 .yaml".split()
+    ".bas .css .html .jinja .jpg .js .json .md .npz .pdf .py .svg .toml .txt .typed .woff2 .yaml".split()
 )
 
 HEAVY = (
