@@ -100,6 +100,12 @@ def test_a_sentence_is_stated_by_a_statement_with_most_of_its_words(
     assert verdicts(answer, GUIDE) == {verdict}
 
 
+def test_a_quote_over_two_statements_is_stated() -> None:
+    page = "Boiler:\n\nover-temperature\n\nSwitch the machine off.\n\nThe temperature of the cellar"
+    assert verdicts("Boiler: over-temperature", page) == {ClaimVerdict.STATED}
+    assert verdicts("Boiler: low-temperature", page) == {ClaimVerdict.UNVERIFIED}
+
+
 def test_a_chinese_sentence_in_other_words_is_stated() -> None:
     text = "布朗案之后，学院的学生大多数是白人。其他学校的学生来自许多国家。"
     assert verdicts("在布朗案之后，就读该学院的学生的主要种族是白人。", text) == {ClaimVerdict.STATED}

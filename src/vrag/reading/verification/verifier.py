@@ -483,11 +483,12 @@ class _SentenceCheck:
         known = {*values, *(token.term for name in self.sentence.names for token in tokens(name.text))}
         shared = self.evidence.weigh([*own, *values]).shared(ROW, known)
         most = MOST_PAIRS if is_cjk(self.text) else MOST
+        quoted = self._find_quoted()
         scored = [
             (float(score), page, number)
             for page, scores in enumerate(support)
             for number, score in enumerate(scores + INSIDE * self.evidence.inside[page] * (scores > 0))
-            if shared[page][number] > most
+            if shared[page][number] > most or page in quoted
         ]
         score, page, number = max(scored, default=(0.0, 0, 0))
         if score < needed or self._has_new_name(score):
@@ -502,6 +503,12 @@ class _SentenceCheck:
         if is_opposite:
             return self.evidence.check(claim, ClaimVerdict.DOUBTED, place, ClaimDoubt.OPPOSITE)
         return self._with_words(self.evidence.check(claim, ClaimVerdict.STATED, place), names)
+
+    def _find_quoted(self) -> frozenset[int]:
+        """Return the numbers of the texts that have all words of the sentence in a row."""
+        quote = f" {' '.join(token.term for token in tokens(self.text))} "
+        texts = (f" {' '.join(token.term for token in text.tokens)} " for text in self.evidence.texts)
+        return frozenset(page for page, text in enumerate(texts) if quote in text)
 
     def _with_words(self, check: ClaimCheck, names: Sequence[TextPlace]) -> ClaimCheck:
         """Return the verdict on a sentence with the places of its words, which a second reading looks at."""
