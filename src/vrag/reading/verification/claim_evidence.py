@@ -129,7 +129,8 @@ class WeighedWords:
             everywhere: Words that count as those of every statement.
         """
         known = np.asarray([word in everywhere for word in self.words], np.bool_)[:, None]
-        return [((strengths >= least) | known).mean(axis=0) for strengths in self.strengths]
+        count = max(len(self.words), 1)
+        return [((strengths >= least) | known).sum(axis=0) / count for strengths in self.strengths]
 
 
 @dataclass(frozen=True, slots=True)
