@@ -9,11 +9,12 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 from vrag.reading.conflicts.assertions import LIGHT, NUMBER, STOPS, YEAR, Assertion, Slot, terms_of
-from vrag.reading.conflicts.editions import GENERIC, DocumentSubjects
-from vrag.reading.verification.comparison import Agreement, Rounding, compare, read_rounding
+from vrag.reading.conflicts.editions import GENERIC
+from vrag.reading.conflicts.fact_words import OWN_DATE
+from vrag.reading.conflicts.subjects import DocumentSubjects
+from vrag.reading.verification.comparison import Agreement, Rounding, compare
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold
-from vrag.text.terms import tokens
 
 _ZERO = Decimal()
 ALIKE = 0.75
@@ -48,15 +49,24 @@ class Disagreement:
 
     kind: ConflictKind
     spans: tuple[Span, Span]
+    attribute: str = ""
+    """What the values are of, in words of one side; empty where only the sentences tell."""
 
 
-class _Outcome(StrEnum):
+class Outcome(StrEnum):
+    """The result of the comparison of two values."""
+
     SAME = "same"
     OTHER = "other"
     UNIT = "unit"
     UNLIKE = "unlike"
 
 
+_ABOUT = re.compile(
+    r"(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|some|(?:more|less) than|over)"
+    r"|[~≈])\s*$",
+    re.IGNORECASE,
+)
 _IN_YEAR = re.compile(r"(?<!\bfiscal )(?<!\byear )\b(?:in|since|by|from|until|on|of)\s+$", re.IGNORECASE)
 _ROLES = terms_of(
     """chair chairman chairwoman chairperson director manager president vice ceo cfo cto coo secretary
@@ -85,14 +95,6 @@ _AFTER_NAME = re.compile(
 )
 _NAME = re.compile(
     r"(?:[A-ZÀ-Þ][\w’'&.-]*|[A-Z]\.)(?:\s+(?:of|de|van|von|der|la|le|and|&)\s+(?=[A-ZÀ-Þ])|\s+(?=[A-ZÀ-Þ]))?"
-)
-_LABEL_NAME = re.compile(rf"^(?P<label>[^:.\d]{{3,60}}):\s*(?P<name>(?:{_NAME.pattern}){{1,6}})[.\s]*$")
-_IS_NAME = re.compile(
-    rf"^(?P<label>(?:The\s|Our\s)?[^:.,]{{3,110}}?)\s(?:is|was)\s(?:the\s)?(?P<name>(?:{_NAME.pattern}){{1,6}})[.\s]*$"
-)
-_NAME_IS = re.compile(
-    rf"^(?P<name>(?:{_NAME.pattern}){{1,6}}),?\s(?:is|was|serves as|acts as)\s(?:the|our|its)\s"
-    r"(?P<label>[^:.,]{3,110})[.\s]*$"
 )
 _OPPOSITES = [
     tuple(terms_of(side) for side in pair.split("/"))
@@ -138,17 +140,21 @@ _DATED = re.compile(
 
 def find_disagreement(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
     """Return what two assertions about the same disagree on; None where they agree or are of other things."""
-    if one.is_distant or other.is_distant or _have_other_ways(one.text, other.text):
+    if OWN_DATE.match(one.text) and OWN_DATE.match(other.text):
         return None
-    found = _compare_words(one, other, subjects)
-    if found is None or _is_vague(one, other, found, subjects):
+    if one.is_distant or other.is_distant or have_other_ways(one.text, other.text):
+        return None
+    found = _compare_words(one, other)
+    if found is None or _is_vague(one, other, found, subjects) or subjects.have_other_numbers(one, other):
+        return None
+    if subjects.begin_with_other_names(one, found.spans[0], other, found.spans[1]):
         return None
     if subjects.have_other_periods(one, other, _years_beside(one, other, found)):
         return None
     return None if subjects.are_apart(one.document, other.document) else found
 
 
-def _have_other_ways(one: str, other: str) -> bool:
+def have_other_ways(one: str, other: str) -> bool:
     """Return whether two texts go from one place to another, and not from the same one."""
     first, second = _FROM_TO.search(one), _FROM_TO.search(other)
     return first is not None and second is not None and first[1].lower() == second[2].lower()
@@ -157,10 +163,10 @@ def _have_other_ways(one: str, other: str) -> bool:
 def agree(one: Assertion, other: Assertion) -> bool:
     """Return whether two assertions of the same words have the same values."""
     pairs = list(zip(one.slots, other.slots, strict=False))
-    return bool(pairs) and all(_compare_slots(one, a, other, b) is _Outcome.SAME for a, b in pairs)
+    return bool(pairs) and all(compare_slots(one, a, other, b) is Outcome.SAME for a, b in pairs)
 
 
-def _compare_words(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
+def _compare_words(one: Assertion, other: Assertion) -> Disagreement | None:
     is_text = one.cell is None and other.cell is None
     if (
         is_text
@@ -168,13 +174,7 @@ def _compare_words(one: Assertion, other: Assertion, subjects: DocumentSubjects)
         and (found := _compare_alike(one, other, parts)) is not None
     ):
         return found
-    if found := _compare_named(one, other, subjects):
-        return found
-    if one.qualifiers != other.qualifiers or one.is_negated != other.is_negated:
-        return None
-    if not _have_same_terms(one, other, subjects):
-        return None
-    return _compare_free(one, other)
+    return None
 
 
 def _match_words(one: Assertion, other: Assertion) -> list[tuple[Span, Span]] | None:
@@ -224,7 +224,7 @@ def _differing(one: Assertion, other: Assertion) -> list[int] | None:
     return [
         number
         for number, (a, b) in enumerate(zip(one.slots, other.slots, strict=True))
-        if _compare_slots(one, a, other, b) is not _Outcome.SAME
+        if compare_slots(one, a, other, b) is not Outcome.SAME
     ]
 
 
@@ -239,11 +239,11 @@ def _dispute(
     one: Assertion, slot: Slot, other: Assertion, beside: Slot, *, is_alike: bool
 ) -> Disagreement | None:
     """Return the disagreement of two values, if they are of one kind and no times of something else."""
-    outcome = _compare_slots(one, slot, other, beside)
+    outcome = compare_slots(one, slot, other, beside)
     spans = (slot.value.start, slot.value.end), (beside.value.start, beside.value.end)
-    if outcome is _Outcome.UNIT:
+    if outcome is Outcome.UNIT:
         return Disagreement(ConflictKind.UNIT, spans) if is_alike else None
-    if outcome is not _Outcome.OTHER:
+    if outcome is not Outcome.OTHER:
         return None
     if slot.mark == NUMBER:
         return Disagreement(ConflictKind.NUMBER, spans)
@@ -301,7 +301,7 @@ def _are_names(one: Assertion, first: Span, other: Assertion, second: Span) -> b
             return False
         if not _stands_as_value(assertion.text, start, end):
             return False
-    return _names_differ(one.text[slice(*_span(one, first))], other.text[slice(*_span(other, second))])
+    return names_differ(one.text[slice(*_span(one, first))], other.text[slice(*_span(other, second))])
 
 
 def _is_name(text: str) -> bool:
@@ -322,7 +322,7 @@ def _stands_as_value(text: str, start: int, end: int) -> bool:
     return _BEFORE_NAME.search(before) is not None and not _ROLES.isdisjoint(terms_of(before))
 
 
-def _names_differ(one: str, other: str) -> bool:
+def names_differ(one: str, other: str) -> bool:
     """Return whether two names share no word, and none is made of the initials of the other."""
     first, second = re.findall(r"\w+", fold(one)), re.findall(r"\w+", fold(other))
     if set(first) & set(second):
@@ -333,124 +333,46 @@ def _names_differ(one: str, other: str) -> bool:
     return not (are_short or whole[0].startswith(whole[1]) or whole[1].startswith(whole[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    label: frozenset[str]
-    span: Span
-
-
-def _read_named(assertion: Assertion) -> _Named | None:
-    """Return the attribute and the name of a sentence or a cell that states one: "Chair: Anna Berg"."""
-    if len(assertion.text) > 180 or assertion.slots:
-        return None
-    patterns = (_LABEL_NAME,) if assertion.cell is not None else (_LABEL_NAME, _IS_NAME, _NAME_IS)
-    for pattern in patterns:
-        match = pattern.match(assertion.text)
-        if match is None:
-            continue
-        label = frozenset(token.term for token in tokens(match["label"])) - STOPS - LIGHT
-        if label & _ROLES and not re.search(r",|\band\b", match["name"]):
-            start = match.start("name")
-            return _Named(label, (start, start + len(match["name"].rstrip(" ."))))
-    return None
-
-
-def _compare_named(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
-    first = _read_named(one)
-    second = _read_named(other) if first is not None else None
-    if first is None or second is None:
-        return None
-    if first.label - second.label - _context(other, subjects):
-        return None
-    if second.label - first.label - _context(one, subjects) or not first.label & second.label & _ROLES:
-        return None
-    if not _names_differ(one.text[slice(*first.span)], other.text[slice(*second.span)]):
-        return None
-    return Disagreement(ConflictKind.NAME, (first.span, second.span))
-
-
 def _context(assertion: Assertion, subjects: DocumentSubjects) -> frozenset[str]:
     """Return the terms that an assertion need not state: of the headings, the caption and the title."""
     caption = assertion.cell.caption if assertion.cell is not None else frozenset[str]()
     return assertion.heading | caption | subjects.title_of(assertion.document)
 
 
-def _have_same_terms(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> bool:
-    """Return whether two assertions have the same terms but for those that their headings or titles have."""
-    return not (one.terms - other.terms - _context(other, subjects)) and not (
-        other.terms - one.terms - _context(one, subjects)
-    )
-
-
-def _compare_free(one: Assertion, other: Assertion) -> Disagreement | None:
-    """Compare the values of two assertions whose words stand in another order."""
-    left, right = _free_slots(one, other), _free_slots(other, one)
-    if not left and not right and len(one.slots) == len(other.slots) == 1:
-        return _dispute(one, one.slots[0], other, other.slots[0], is_alike=False)
-    for slot in list(left):
-        match = next((b for b in right if _compare_slots(one, slot, other, b) is _Outcome.SAME), None)
-        if match is not None:
-            left.remove(slot)
-            right.remove(match)
-    if len(left) != 1 or len(right) != 1 or left[0].mark != right[0].mark:
-        return None
-    several = len(one.slots) > 2 or len(other.slots) > 2
-    if several and left[0].counted != right[0].counted:
-        return None
-    if not _counts_same(one, left[0], other, right[0]):
-        return None
-    return _dispute(one, left[0], other, right[0], is_alike=False)
-
-
-def _free_slots(assertion: Assertion, beside: Assertion) -> list[Slot]:
-    """Return the values of an assertion that are no years, and stand in no head of the cell beside it."""
-    heads = beside.text.rpartition(": ")[0] if beside.cell is not None else ""
-    slots = [slot for slot in assertion.slots if slot.mark != YEAR]
-    if assertion.cell is not None:
-        return slots[-1:]
-    return [slot for slot in slots if assertion.text[slot.value.start : slot.value.end].strip() not in heads]
-
-
-def _counts_same(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> bool:
-    return all(
-        not counted or counted in assertion.words or counted in assertion.heading or counted in LIGHT
-        for counted, assertion in ((slot.counted, other), (beside.counted, one))
-    )
-
-
-def _compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> _Outcome:
+def compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> Outcome:
+    """Compare two values, each with the text and the heads around it."""
     a, b = slot.value, beside.value
     if (a.clock is None) != (b.clock is None) or (a.day is None) != (b.day is None):
-        return _Outcome.UNLIKE
+        return Outcome.UNLIKE
     if a.day is not None:
         return _compare_days(one, a, other, b)
     if a.clock is not None:
-        return _Outcome.SAME if a.clock == b.clock else _Outcome.OTHER
+        return Outcome.SAME if a.clock == b.clock else Outcome.OTHER
     return _compare_numbers(one, a, other, b)
 
 
-def _compare_days(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+def _compare_days(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> Outcome:
     if Agreement.SAME in (compare(a, b), compare(b, a)) or _are_swapped(one, a, other, b):
-        return _Outcome.SAME
-    return _Outcome.OTHER if _are_dates_apart(a, b) else _Outcome.UNLIKE
+        return Outcome.SAME
+    return Outcome.OTHER if _are_dates_apart(a, b) else Outcome.UNLIKE
 
 
-def _compare_numbers(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+def _compare_numbers(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> Outcome:
     """Compare two numbers in both directions: either may be the other, rounded or in another unit."""
-    about = read_rounding("", one.text[: a.start]).about != read_rounding("", other.text[: b.start]).about
-    rounding = Rounding(about=about, asked=True)
+    about = any(_ABOUT.search(text) for text in (one.text[: a.start], other.text[: b.start]))
+    rounding = Rounding(asked=True)
     results = {
         compare(a, b, claimed=one.context, around=other.context, rounding=rounding),
         compare(b, a, claimed=other.context, around=one.context, rounding=rounding),
     }
     if min(results) <= Agreement.LOOSE or _are_near(a, b, about=about):
-        return _Outcome.SAME
+        return Outcome.SAME
     if Agreement.OTHER_FORM in results:
-        return _Outcome.UNIT if a.units and b.units else _Outcome.UNLIKE
+        return Outcome.UNIT if a.units and b.units else Outcome.UNLIKE
     is_other = results == {Agreement.OTHER_VALUE}
     if not is_other or _are_of_unlike_units(a, b) or _differ_by_scale(one, a, other, b):
-        return _Outcome.UNLIKE
-    return _Outcome.OTHER
+        return Outcome.UNLIKE
+    return Outcome.OTHER
 
 
 def _are_dates_apart(a: TextValue, b: TextValue) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from vrag.geometry import Box
@@ -26,6 +26,8 @@ MAX_HEADING_TOKENS = 9
 """Words of a line that may be a heading."""
 MAX_CELLS = 1500
 """Cells of the tables of a page that are compared."""
+KEY_VALUE_COLUMNS, MAX_PAIR_VALUES, MAX_PERIOD_WORDS = 2, 4, 3
+"""Columns of a table of keys and values, values of one of its cells, and words of a head that is a period."""
 MAX_VALUES = 8
 """Values of a sentence that is compared; one with more is a list or a table without lines."""
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
@@ -134,7 +136,7 @@ _LABEL_NUMBER = re.compile(
     re.VERBOSE,
 )
 """The text before a number that is a name."""
-_CAPITAL = re.compile(r"[^\W\d_][\w’'&.-]*")
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,13 @@ class Assertion:
     cell: CellPlace | None = None
     rect: Rect | None = None
     """The rectangle of a sentence; None of a cell, and without a picture."""
+    asked: str = ""
+    """The question that it answers; empty without one."""
+
+    @property
+    def is_listing(self) -> bool:
+        """True if it has so many values that it is a list or a table without lines."""
+        return len(self.slots) > MAX_VALUES
 
     @property
     def place(self) -> Box | None:
@@ -240,7 +249,8 @@ def _read_sentences(
     heading = terms_of(page.item.heading)
     starts = [token.start for token in source.tokens]
     above: frozenset[str] = frozenset()
-    for statement in source.statements:
+    asked = ""
+    for statement in _split_lines(source):
         text = source.text[statement.start : statement.end]
         first, last = bisect_left(starts, statement.start), bisect_left(starts, statement.end)
         if inside.holds(statement):
@@ -252,9 +262,18 @@ def _read_sentences(
             for token in source.tokens[first:last]
             if token.start >= begin
         ]
-        if _is_heading(text, own):
+        if _is_heading(text, own) and not asked:
             above = terms_of(text)
-        elif MIN_TOKENS <= len(own) <= MAX_TOKENS and not _DOTS.search(text) and not _CODE.search(text):
+            continue
+        if text.endswith("?"):
+            above, asked = terms_of(text), text
+            continue
+        question, asked = asked, ""
+        if (
+            (1 if question else 2 if ": " in text else MIN_TOKENS) <= len(own) <= MAX_TOKENS
+            and not _DOTS.search(text)
+            and not _CODE.search(text)
+        ):
             yield _assertion(
                 page,
                 text,
@@ -263,7 +282,52 @@ def _read_sentences(
                 heading=heading | above | (terms_of(said[0]) if said else frozenset[str]()),
                 context=statement.context,
                 place=statement,
+                asked=question,
             )
+
+
+_LABELLED = re.compile(r"[\s•*–-]*[A-ZÀ-Þ][^:.!?\n]{1,60}:\s+\S")
+"""The beginning of a line with a label, as in "Length: 320 m"."""
+
+
+def _split_lines(source: SourceText) -> Iterator[Statement]:
+    """Yield the statements; those of several lines with labels line by line."""
+    for statement in source.statements:
+        start, end = source.flat.original(statement.start, statement.end)
+        text = source.item.text[start:end]
+        lines = [match.end() for match in re.finditer(r"\n", text)]
+        if not any(_LABELLED.match(text, at) for at in lines):
+            yield statement
+            continue
+        after_label = _LABELLED.match(text) is not None
+        cuts: list[int] = []
+        for at in lines:
+            is_label = _LABELLED.match(text, at) is not None
+            if is_label or (after_label and re.match(r"\s*[•*–-]", text[at:])):
+                cuts.append(start + at)
+            after_label = after_label or is_label
+        yield from _cut(source, statement, cuts)
+
+
+def _cut(source: SourceText, statement: Statement, cuts: Sequence[int]) -> Iterator[Statement]:
+    """Yield the parts of a statement that begin at places of the original text."""
+    tokens_of = [token for token in source.tokens if statement.start <= token.start < statement.end]
+    pending = list(cuts)
+    begin, before = statement.start, statement.start
+    bounds: list[Span] = []
+    for token in tokens_of:
+        if pending and source.flat.original(token.start, token.end)[0] >= pending[0]:
+            while pending and source.flat.original(token.start, token.end)[0] >= pending[0]:
+                pending.pop(0)
+            if before > begin:
+                bounds.append((begin, token.start))
+            begin = token.start
+        before = token.end
+    for start, last in [*bounds, (begin, statement.end)]:
+        end = start + len(source.text[start:last].rstrip(" •*–-"))
+        if start < end:
+            rect = source.page.rect_of(*source.flat.original(start, end)) if source.page.words else None
+            yield replace(statement, start=start, end=end, rect=rect)
 
 
 class _CellFinder:
@@ -301,6 +365,7 @@ def _assertion(
     heading: frozenset[str],
     context: ValueContext,
     place: Statement | CellPlace,
+    asked: str = "",
 ) -> Assertion:
     values = [value for value in values if not _is_label(text, value)]
     words: list[str] = []
@@ -344,6 +409,7 @@ def _assertion(
         _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
         place if isinstance(place, CellPlace) else None,
         None if isinstance(place, CellPlace) else place.rect,
+        asked,
     )
 
 
@@ -396,16 +462,20 @@ def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
     caption = terms_of(table.caption)
     corner = table.cell_at(max(table.header_rows - 1, 0), 0) if table.header_columns else None
     heading = terms_of(f"{page.item.heading} {corner.text if corner is not None else ''}")
-    body = [cell for cell in table.cells if _is_body(cell, table)]
+    is_pairs = table.width == KEY_VALUE_COLUMNS
+    body = [cell for cell in table.cells if (_is_value(cell, table) if is_pairs else _is_body(cell, table))]
     for cell in body[:MAX_CELLS]:
         rows, columns = table.row_heads(cell.row), table.column_heads(cell.column)
+        if is_pairs:
+            rows = tuple(filter(None, [table.cell_at(cell.row, 0)]))
+            columns = tuple(head for head in columns[:1] if head.row < cell.row and _is_plain_head(head.text))
         heads = [*dict.fromkeys(head for head in (*rows, *columns) if head is not cell)]
         if not heads:
             continue
         label = " · ".join(head.text for head in heads)
         text = f"{label}: {cell.text}"
         values = [value.moved(len(label) + 2) for value in find_values(cell.text)]
-        if len(values) > 1:
+        if len(values) > (MAX_PAIR_VALUES if is_pairs else 1):
             continue
         heads_values = [value for value in find_values(label) if value.day is not None]
         around = [head.box for head in rows if head.box] + ([cell.box] if cell.box else [])
@@ -434,6 +504,19 @@ def _cell_context(label: str, caption: str, units: frozenset[object]) -> ValueCo
     power = powers.get(find_scale(label) or find_scale(caption) or "")
     scales = frozenset({Decimal(10) ** power}) if power else frozenset[Decimal]()
     return ValueContext(units, scales, is_cell=True, words=label)  # pyright: ignore[reportArgumentType]
+
+
+def _is_plain_head(text: str) -> bool:
+    """Return whether a text is a head, or a period, and no value that was taken for a head."""
+    values = find_values(text)
+    return not values or (len(text.split()) <= MAX_PERIOD_WORDS and all(value.is_date for value in values))
+
+
+def _is_value(cell: Cell, table: DocumentTable) -> bool:
+    """Return whether a cell of two columns stands beside its key."""
+    key = table.cell_at(cell.row, 0)
+    is_first = cell.row < table.header_rows and not find_values(cell.text)
+    return cell.column == 1 and bool(cell.text) and key is not None and key is not cell and not is_first
 
 
 def _is_body(cell: Cell, table: DocumentTable) -> bool:

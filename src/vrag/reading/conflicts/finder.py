@@ -19,10 +19,12 @@ from vrag.reading.conflicts.assertions import Assertion, read_assertions
 from vrag.reading.conflicts.editions import (
     DocumentFacts,
     DocumentRevision,
-    DocumentSubjects,
     find_newer,
     read_revision,
 )
+from vrag.reading.conflicts.matching import FactMatcher
+from vrag.reading.conflicts.stated_facts import find_facts
+from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.reading.verification.source_text import read_source
 from vrag.types import ItemKind
 
@@ -83,9 +85,11 @@ class ConflictFinder:
     _seen: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     _revisions: dict[str, DocumentRevision] = field(default_factory=dict[str, DocumentRevision])
     _subjects: DocumentSubjects = field(init=False)
+    _matcher: FactMatcher = field(init=False)
 
     def __post_init__(self) -> None:
         self._subjects = DocumentSubjects(self._revisions)
+        self._matcher = FactMatcher(self._subjects)
 
     def add_document(self, document: DocumentFacts, pages: Iterable[ReadPage]) -> None:
         """Read what the pages of a document state; the first page with text has its title."""
@@ -95,6 +99,9 @@ class ConflictFinder:
             found = [one for one in read_assertions(page) if (one.document, one.text) not in self._seen]
             self._seen.update((one.document, one.text) for one in found)
             self._subjects.add(document.id, found)
+            for one in found:
+                self._subjects.add_facts(document.id, one)
+                self._matcher.add(one, find_facts(one))
             self._assertions += (one for one in found if _is_comparable(one))
         self._revisions.setdefault(document.id, read_revision(document, None))
 
@@ -103,7 +110,15 @@ class ConflictFinder:
         found = _Findings(self._subjects)
         for one, other in self._pair(among):
             found.add(one, other)
-        return [self._describe(*entry) for entry in found.certain()[:MAX_CONFLICTS]]
+        entries = found.certain()
+        known = {(id(one), id(other)) for one, other, _ in entries}
+        entries += [
+            (one.assertion, other.assertion, disagreement)
+            for one, other, disagreement in self._matcher.find(among)
+            if (id(one.assertion), id(other.assertion)) not in known
+            and (id(other.assertion), id(one.assertion)) not in known
+        ]
+        return [self._describe(*entry) for entry in entries[:MAX_CONFLICTS]]
 
     def _pair(self, among: Callable[[Assertion], bool] | None) -> Iterator[tuple[Assertion, Assertion]]:
         """Yield pairs of assertions that share rare terms, each once."""
@@ -129,13 +144,15 @@ class ConflictFinder:
 
     def _describe(self, one: Assertion, other: Assertion, found: Disagreement) -> Conflict:
         subject, attribute = _name_subject(one, other)
+        attribute = found.attribute or attribute
         editions = self._revisions[one.document], self._revisions[other.document]
         sides = tuple(
             self._side(assertion, revision, span)
             for assertion, revision, span in zip((one, other), editions, found.spans, strict=True)
         )
-        if not subject:
-            subject = editions[0].name
+        if not subject or found.attribute:
+            titles = [line for revision in editions for line in revision.head.splitlines() if line.strip()]
+            subject = titles[0].strip() if titles else editions[0].name
         newer = find_newer(*editions)
         return Conflict(
             kind=found.kind, subject=subject, attribute=attribute, sides=(sides[0], sides[1]), newer=newer

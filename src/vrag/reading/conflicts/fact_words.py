@@ -1,0 +1,322 @@
+"""The words and signs by which facts are read: related words, limits, roles and predicates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vrag.reading.conflicts.assertions import LIGHT, STOPS, Span
+from vrag.text.terms import stem, tokens
+
+
+def _roots(rows: str) -> dict[str, str]:
+    """Return the words of each row, each with the first of its row."""
+    return {
+        cut_ending(token.term): cut_ending(tokens(row)[0].term)
+        for row in filter(None, map(str.strip, rows.splitlines()))
+        for token in tokens(row)
+    }
+
+
+ENDING = re.compile(
+    r"""(?: ational|ation|ition|ution|ition|at(?:ion|or)|ment|ance|anc|ence|enc|ness|ability|ibility|ity|abl
+    |ibl|ing|ers?|ors?|ee|ant|ent|ist|al|iv|ion|ary|at|it|y|e )$""",
+    re.VERBOSE,
+)
+
+
+def cut_ending(term: str) -> str:
+    """Return what a term shares with those derived from it: of insurance, insured and insurer the same."""
+    while (match := ENDING.search(term)) and match.start() >= 4:
+        term = term[: match.start()]
+    if len(term) > 4 and term[-1] == term[-2] and term[-1] != "s":
+        term = term[:-1]
+    return term.rstrip("e") if len(term) > 4 else term
+
+
+RELATED = _roots(
+    """long length far distance
+    wide width breadth
+    high height tall
+    deep depth
+    heavy weigh weight mass
+    old age aged
+    hot temperature
+    fast speed
+    big large size area cover
+    cost price charge fee rate pay paid payment worth value tariff
+    wage salary earn
+    last duration
+    travel trip journey drive driv
+    begin began start commence launch
+    end finish expire conclude terminate terminat
+    live inhabitant population people resident
+    work employ staff workforce worker personnel
+    holiday leave vacation
+    pupil student
+    chair chairman chairwoman chairperson
+    lead led head leader
+    boss manage manager
+    found establish founder
+    build built construct builder
+    buy bought purchase
+    sell sold sale
+    hold held host
+    locate place situate site venue based headquarter seat
+    supply supplier deliver provider provide
+    own owner
+    produce product manufacture manufacturer made maker
+    write wrote written author
+    born birth
+    die died death
+    earn revenue turnover
+    day daily dai
+    week weekly
+    month monthly
+    year annual annually yearly
+    hour hourly
+    night nightly
+    car vehicle automobile
+    bike bicycle
+    flat apartment
+    maximum max limit
+    apply application applicant
+    deliver delivery
+    arrive arrival
+    depart departure
+    choose choice
+    grow growth grew grown
+    lose loss lost
+    send sent
+    keep kept retain retention storage store
+    meet met meeting
+    submit submission hand
+    report notify notification
+    grant fund award
+    member membership
+    notice announce"""
+)
+
+
+def root(term: str) -> str:
+    """Return what stands for a term and its relatives, as verb and noun of one attribute."""
+    cut = cut_ending(term)
+    return RELATED.get(cut, cut)
+
+
+NEVER = frozenset(
+    map(
+        stem,
+        """answer question item property detail data description remark comment yes no note topic feature
+        parameter specification criterion field attribute key hi hello dear thank thanks regard regards since
+        because must may am cannot between against shall get receive receives received""".split(),
+    )
+)
+"""Words of heads and letters that say nothing."""
+SOFT = frozenset(
+    token.term
+    for token in tokens(
+        """next per each every monthly annual annually yearly weekly daily quarterly first second third last
+        including would may might should i fixed public private primary secondary total only beginning end
+        opening closing during since before after until over own basic overall initial additional
+        left right single internal external part late early later earlier hand e.g. least most max maximum min
+        minimum open
+        current interim target goal budget budgeted plan"""
+    )
+)
+LIMITS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(pattern, re.IGNORECASE)
+    for name, pattern in {
+        "maximum": r"\b(?:until (?=\d)|max(?:imum|\.)?|at most|up to|as many as|no (?:more|longer|later) than"
+        r"|(?:can)?not exceed\w*|limit\w*"
+        r"|(?:not|never|n't)\b.{1,40}\b(?:more|longer|over|above|exceed\w*)|cap(?:ped)?|ceiling|largest|highest"
+        r"|greatest|deepest|longest)\b",
+        "minimum": r"\b(?:min(?:imum|\.)?|at least|no (?:less|fewer) than|not less than|smallest|lowest"
+        r"|shortest)\b",
+        "average": r"\b(?:average|mean|median|typical\w*)\b",
+        "planned": r"\b(?:forecast\w*|expect\w*|projected|projection|estimat\w*|propos\w+|would|could|might"
+        r"|consider\w*|thought|suggest\w*|predict\w*|aim\w*|hope\w*|target\w*)\b",
+        "past": r"\b(?:previous\w*|former\w*|used to|originally|no longer|had been|once|prior|before 20\d\d"
+        r"|earlier"
+        r"|last year|until (?:19|20)\d\d|in the past|so far|rumou?r\w*|den(?:y|ied|ies))\b",
+        "part": r"\b(?:half|third of|quarter of|part of|share of|some of|among|of whom|of which|of these)\b",
+        "extra": r"\b(?:additional|further|another|extra|more)\b(?! than)",
+        "other": r"\b(?:other|others|rest|remaining|instead|unlike|compared|versus)\b",
+    }.items()
+}
+"""Signs that a value is of a part, of a plan or of another time: both sides of a conflict have the same."""
+TO_END = re.compile(
+    r"\b(?:until|till|by|ends?|expir\w*|deadline|due|no later than|latest|before)\b\W*(?:\w+\W+){0,3}$"
+    r"|\bto\s+$",
+    re.IGNORECASE,
+)
+TO_START = re.compile(
+    r"\b(?:from|since|begin\w*|began|starts?\w*|commenc\w*|effective|first\ day)\b\W*(?:\w+\W+){0,3}$",
+    re.IGNORECASE,
+)
+DATING = re.compile(
+    r"""\b(?:found|establish|open|clos|sign|expir|due|begin|began|start|end|complet|launch|elect|born|died?\b|death
+    |birth|since|effective|deadline|adopt|publish|introduc|inaugurat|built|build|construct|join|appoint|incorporat|invent
+    |discover|releas|valid|schedul|held|tak(?:es?|ing)\ place|took\ place|submit|submission|deliver|commission
+    |creat|acquir|merg|retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|review|hand|pay
+    |go(?:es)?\ live|doctorate|when|date|until|carri|appl|receiv|leav|accept|mov|year|written|wrote|won
+    |mad|given|finish|first|paint|compos)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+RATE = re.compile(
+    r"""\s*,?\s*(?:(?:per|an?|each|every|/|for\ (?:each|every)|in\ (?:a|one))\s?(?P<a>hour|day|night|week
+    |month|quarter|year|km|kilomet\w+|person|head|page|kg|minute|second)s?\b
+    | (?P<b>monthly|weekly|yearly|daily|annually|hourly|nightly)\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+CONDITION = re.compile(r"\b(?:if|unless|except|only|provided)\b", re.IGNORECASE)
+LEADING = re.compile(
+    r"^(?:in|at|for|with|without|under|during|among|within|on|after|before|from|outside|as|unlike|by)\b"
+    r"(?:[^,:;]{2,60},|(?:\s[a-z-]+){1,3}(?=\s(?:the|an?|our|its|your|we|you|they|it|he|she)\b))",
+    re.IGNORECASE,
+)
+PARTITIVE = re.compile(r"(?:\s[\w-]+){0,2}\sof\s(?:the|our|these|those|them|its|all)\b")
+PLACE = re.compile(r"\b(?:in|for|from|within|among)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
+OWN_DATE = re.compile(
+    r"\W*(?:\w+\s){0,2}(?:date|dated|updated|modified|version|published|issued|revised|created|submitted|filed)\b"
+    r"[^:]{0,20}:",
+    re.IGNORECASE,
+)
+"""The label of the date of a document itself."""
+CAPTION = re.compile(r"(?:Table|Figure|Fig\.|Exhibit|Appendix|Chart|Page)\s\d", re.IGNORECASE)
+QUOTED = re.compile(r"[“\"„«][^”\"“»]{2,200}[”\"“»]")
+CLAUSE = re.compile(
+    r"(?<=[^\W\d]{2})[.!?]\s+(?=[A-Z])|(?<!\d),(?!\d)|,\s|[;()]|:\s|\s[—–-]\s"
+    r"|\b(?:and|but|while|whereas|which|who|because|so|since|as well as)\b"
+)
+NEGATION = re.compile(r"\b(?:not|never|cannot|no|none|nor|neither|hardly)\b|n['’]t\b", re.IGNORECASE)
+BAN = re.compile(r"\b(?:must|may|shall|can) ?not\b|\bmustn|\bcan['’]t", re.IGNORECASE)
+ANSWER = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+CLASSES: dict[str, tuple[str, int]] = {
+    token.term: (name, sign)
+    for name, positive, negative in (
+        ("allow", "allowed permitted welcome authorised authorized admitted admissible may can",
+         "prohibited forbidden banned disallowed barred"),
+        ("cover", "covered insured", "uncovered uninsured"),
+        ("include", "included", "excluded extra"),
+        ("open", "open", "closed shut"),
+        ("duty", "must required mandatory compulsory obligatory obliged necessary needed need shall",
+         "optional voluntary"),
+        ("available", "available", "unavailable"),
+        ("eligible", "eligible entitled", "ineligible"),
+        ("possible", "possible", "impossible"),
+        ("valid", "valid", "invalid void"),
+        ("enabled", "enabled active activated", "disabled inactive deactivated"),
+        ("refund", "refundable refunded", "nonrefundable"),
+        ("safe", "safe", "unsafe dangerous"),
+        ("suitable", "suitable fit suited", "unsuitable unfit"),
+        ("approve", "approved accepted adopted passed agreed", "rejected refused denied declined"),
+        ("free", "free", ""),
+        ("support", "supported supports", "unsupported"),
+        ("paid", "paid", "unpaid"),
+        ("public", "public", "confidential secret"),
+    )
+    for words, sign in ((positive, 1), (negative, -1))
+    for token in tokens(words)
+}  # fmt: skip
+"""Terms of predicates: the name of what they state, and 1, or -1 where they deny it."""
+
+ROLES = frozenset(
+    root(token.term)
+    for token in tokens(
+        """chair director manager president vice ceo cfo cto coo secretary treasurer author editor owner
+        supplier contractor contact coordinator lead captain founder architect designer publisher manufacturer
+        auditor venue location headquarters seat capital place address landlord tenant buyer seller client
+        customer sponsor host organiser organizer moderator speaker principal teacher minister mayor governor
+        commissioner inspector engineer officer curator instructor lecturer
+        investigator supervisor bank insurer provider vendor operator agency institution currency
+        colour color written signed designed built held born founded owned managed produced
+        manufactured supplied approved prepared edited published appointed headquartered situated painted
+        composed invented discovered directed hosted sponsored operated administered audited maintained
+        delivered developed repair pilot agent caretaker librarian keynote who where substance
+        outflow inflow"""
+    )
+)
+"""Roots of words beside which a name is the value of an attribute."""
+TIMES = frozenset(
+    root(stem(word)) for word in "second minute hour day night week month quarter year decade time".split()
+)
+RATES = frozenset(map(root, "day week month year".split()))
+"""Roots of words such as monthly, which say for what time an amount is."""
+EXTREMES = frozenset(
+    root(stem(word))
+    for word in "maximum max minimum min most least average mean highest lowest limit limited exceed".split()
+)
+ENDS = frozenset(
+    root(stem(word)) for word in "begin start end finish last expire deadline due run valid".split()
+)
+PEOPLE = frozenset("adult child children youth senior men women boy girl mal femal".split())
+NO_NAMES = frozenset(
+    """january february march april may june july august september october november december monday tuesday
+    wednesday thursday friday saturday sunday dear hello hi yes no sincerely regards yours kind best please
+    we i they he she it its this that these those there here our your their my his her if when while for to in
+    at on by with from as after before since during under until all some most many each every both any what
+    who where which how why and but or so also not only once today about up down""".split()
+)
+NAME = re.compile(
+    r"""(?:(?:Mr|Mrs|Ms|Dr|Prof|Professor|Sir)\.?\s+)?
+    [A-ZÀ-Þ][\w’'.-]*\w(?:(?:\s+(?:of|de|van|von|der|la|le|den|du)\s+|\s+&\s+|\s+)
+    (?:[A-ZÀ-Þ][\w’'.-]*\w|[A-Z]\.))*""",
+    re.VERBOSE,
+)
+TITLE_AT_END = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Professor|Sir)\.?\s+$")
+TITLES = frozenset("mr mrs ms dr prof professor sir".split())
+TITLE_OF_PERSON = re.compile(r"^(?:Mr|Mrs|Ms|Dr|Prof|Professor|Sir|The|Our|Your|Its)\.?\s+")
+
+BEFORE_NAME = re.compile(
+    r"""(?: :\s* | \b(?:is|was|are|were|be|been|by|named|called|appointed|elected|as|becomes?|became|in|at
+    |to|call|ring|ask)\s
+    | \b(?P<role>[\w-]+)(?:\sof\s(?:the\s)?[\w-]+(?:\s[\w-]+)?)?,?\s )(?:the\s)?$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+AFTER_NAME = re.compile(
+    r"\s*[,(]?\s*(?:(?:is|was|will|has|had|the|our|its|be|been|gives?|a|an|who|remains|as)\s)*(?P<role>[\w-]+)"
+)
+"""The text before a name that is a value: "chaired by Anna Berg", "the mayor, Anna Berg"."""
+MAX_NAME_CORE = 7
+"""Words of the clause of a name; in a longer one it is seldom the value of an attribute."""
+
+
+def read_predicate(text: str) -> tuple[frozenset[str], int]:
+    """Return the roots of a clause, with what its predicate states as "=name", and its sign."""
+    found: set[str] = set()
+    sign = 1
+    classes: dict[str, int] = {}
+    for word in tokens(text):
+        term = word.term
+        is_including = text[word.start : word.end].lower() == "including"
+        if (
+            term in CLASSES
+            and not is_including
+            and not (term == "may" and word.end > word.start and text[word.start] == "M" and word.start)
+        ):
+            name, own = CLASSES[term]
+            classes.setdefault(f"={name}", own)
+        elif term not in STOPS and term not in LIGHT and term not in NEVER:
+            found.add(root(term))
+    strong = [name for name in classes if name not in ("=allow", "=duty")] or list(classes)
+    for name in strong[:1]:
+        sign *= classes[name]
+        found.add(name)
+    return frozenset(found), sign
+
+
+def mark_predicate(text: str, negation: re.Match[str] | None) -> Span:
+    """Return the words of the predicate: from the negation to what is denied."""
+    words = tokens(text)
+    places = [(word.start, word.end) for word in words if word.term in CLASSES]
+    if negation is not None:
+        behind = [word for word in words if word.start >= negation.end() and word.term not in STOPS]
+        if not places and behind:
+            places.append((behind[0].start, behind[0].end))
+        places.append(negation.span())
+    if not places:
+        stripped = text.strip(" ,;:()")
+        at = text.find(stripped)
+        return at, at + len(stripped)
+    return min(start for start, _ in places), max(end for _, end in places)
