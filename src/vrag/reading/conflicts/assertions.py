@@ -16,8 +16,8 @@ from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.source_text import SourceText, Statement, read_source
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
-from vrag.reading.verification.wording import is_negated
 from vrag.reading.views.text_lines import Rect
+from vrag.text.folding import fold
 from vrag.text.terms import STOP_WORDS, Token, is_number, stem, tokens
 
 MAX_TOKENS, MIN_TOKENS = 90, 3
@@ -105,13 +105,8 @@ QUALIFIERS = frozenset(
 )
 """Words that limit a value to a part, a period or a point of view: two assertions with others are of two
 things."""
-_DISTANT = re.compile(
-    r"""\b(?:until|up\ to|formerly|previously|used\ to|no\ longer|had\ been|was\ originally|instead\ of
-    |rather\ than|changed\ from|compared\ (?:with|to)|as\ against|versus|vs\.?|for\ example|for\ instance
-    |e\.g\.|such\ as|suppose|assum\w+|imagine|if|unless|either|or)\b | \?\s*$ | ["“”«»„]""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Signs that a sentence quotes an older value, gives an example, or leaves a choice."""
+_WORD = re.compile(r"\d(?:[\w.,:/’']*\w)?|[^\W\d]+(?:[’'&.-]\w+)*|[%€$£°]")
+"""A word, a number, or a sign that is a unit."""
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
 """Signs of a programming language."""
 _ATTRIBUTION = re.compile(
@@ -196,9 +191,8 @@ class Assertion:
     heading: frozenset[str]
     """The terms of the headings above."""
     context: ValueContext
-    is_negated: bool
-    is_distant: bool
-    """True if it quotes, asks, gives an example or leaves a choice: it asserts no value."""
+    said: str
+    """Its words and numbers in order: two assertions that say the same have the same."""
     cell: CellPlace | None = None
     rect: Rect | None = None
     """The rectangle of a sentence; None of a cell, and without a picture."""
@@ -231,6 +225,11 @@ def read_assertions(page: ReadPage) -> list[Assertion]:
     for table in tables:
         found += _read_cells(page, table)
     return found
+
+
+def split_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words and numbers of a text, with their places."""
+    return [(match[0], *match.span()) for match in _WORD.finditer(text)]
 
 
 def terms_of(text: str) -> frozenset[str]:
@@ -405,8 +404,7 @@ def _assertion(
         years,
         heading,
         context,
-        is_negated(text),
-        _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
+        " ".join(_WORD.findall(fold(text))),
         place if isinstance(place, CellPlace) else None,
         None if isinstance(place, CellPlace) else place.rect,
         asked,

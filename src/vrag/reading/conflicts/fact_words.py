@@ -183,6 +183,10 @@ OWN_DATE = re.compile(
     re.IGNORECASE,
 )
 """The label of the date of a document itself."""
+IN_SENTENCE = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|will|can|may|must|we|you|I|they|it|this|that|here|please|what)\b"
+)
+"""Words before a colon that are a clause, and no label."""
 CAPTION = re.compile(r"(?:Table|Figure|Fig\.|Exhibit|Appendix|Chart|Page)\s\d", re.IGNORECASE)
 QUOTED = re.compile(r"[“\"„«][^”\"“»]{2,200}[”\"“»]")
 CLAUSE = re.compile(
@@ -241,6 +245,14 @@ ROLES = frozenset(
 TIMES = frozenset(
     root(stem(word)) for word in "second minute hour day night week month quarter year decade time".split()
 )
+COMMON = frozenset(
+    root(stem(word))
+    for word in """period office person people case part place year thing way kind type level area group team
+    company business organization service information policy rule past future work use user access account
+    new good need request process project plan program activity action member staff right term state
+    president degree""".split()
+)
+"""Roots of words that alone do not tell what a value is of."""
 RATES = frozenset(map(root, "day week month year".split()))
 """Roots of words such as monthly, which say for what time an amount is."""
 EXTREMES = frozenset(

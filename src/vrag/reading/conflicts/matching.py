@@ -21,7 +21,7 @@ from vrag.reading.conflicts.alignment import (
     names_differ,
 )
 from vrag.reading.conflicts.assertions import Assertion
-from vrag.reading.conflicts.fact_words import RATES, TIMES, root
+from vrag.reading.conflicts.fact_words import COMMON, EXTREMES, RATES, TIMES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.reading.verification.text_values import TextValue
@@ -40,6 +40,10 @@ MAX_POSTINGS = 120
 """Facts of one document with one word beyond which it is too common to find others by."""
 MIN_LARGE, MOST_LARGE = 0.5, 0.75
 """Share of the words of the longer of two sentences that both have, if that is only one word."""
+MAX_RARE = 4
+"""Facts of each of two documents with one word that alone tells what two of them are of."""
+MOST_MISSING, MOST_UNASKED = 0.34, 0.5
+"""Shares of the weight of a label, and of a question, that the other fact may lack."""
 HALF = 0.5
 """Worth of a word that stands in the clause of one fact, and elsewhere in the sentence of the other."""
 MAX_UNCONFIRMED = 4
@@ -52,6 +56,7 @@ _RANKS = frozenset(
 )
 """Words of which two facts about the same do not have different ones."""
 _IS = re.compile(r"(?:\b(?:is|was|are|were|of|to|at|by)|[:=])\s*(?:only\s|about\s)?$", re.IGNORECASE)
+_PRICE = frozenset({root("price"), root("list"), root("rate")})
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
@@ -137,7 +142,12 @@ class FactMatcher:
 
     def _find_agreed(self, one: str, other: str) -> set[int]:
         """Return the facts of two documents, by identity, that say the same: no side of a conflict."""
-        agreed: set[int] = set()
+        agreed = {
+            id(fact)
+            for document, beside in ((one, other), (other, one))
+            for fact in self._facts[document]
+            if self.subjects.says(beside, fact.assertion)
+        }
         for fact in self._facts[one]:
             if fact.kind is FactKind.PREDICATE:
                 continue
@@ -196,23 +206,52 @@ class FactMatcher:
             self._is_named(one, known[1]) and self._is_named(other, known[0])
         ):
             return None
+        if self.subjects.name_others(one, other):
+            return None
         shared = one.core & other.core
         half = ((one.core & other.around) | (one.around & other.core)) - shared
-        specific = {term for term in (shared | half) - (known[0] & known[1]) - TIMES if term[0] not in "#~="}
         sizes = (
             self._mass(one.core - (known[1] - other.core - other.around)),
             self._mass(other.core - (known[0] - one.core - one.around)),
         )
         mass = self._mass(shared) + HALF * self._mass(half)
         small, large = (min(mass / max(size, 0.1), 1) for size in sorted(sizes))
-        if len(specific) < self._least(one, other, large):
+        if not self._are_of_one_label(one, other, known):
+            return None
+        telling = self._find_telling(shared | half, one, other, known[0] & known[1])
+        if len(telling) < self._least(one, other, large, telling):
             return None
         is_predicate = one.kind is FactKind.PREDICATE and not (one.is_labelled or other.is_labelled)
         weight = 0.4 if is_predicate else 0.7
         return _Partner(other, weight * small + (1 - weight) * large, outcome)
 
-    def _least(self, one: StatedFact, other: StatedFact, large: float) -> float:
-        """Return how many words of their own two facts share at least, if `large` is that of the longer one.
+    def _find_telling(
+        self, shared: frozenset[str], one: StatedFact, other: StatedFact, known: frozenset[str]
+    ) -> set[str]:
+        """Return the words that two facts share which tell what they are of: no subject, unit or time."""
+        return {term for term in shared - known - TIMES - COMMON if term[0] not in "#~="}
+
+    def _are_of_one_label(
+        self, one: StatedFact, other: StatedFact, known: tuple[frozenset[str], frozenset[str]]
+    ) -> bool:
+        """Return whether each fact has the words of the label or the question of the other."""
+        for a, b, beside in ((one, other, known[1]), (other, one, known[0])):
+            label = a.asked - TIMES - EXTREMES - COMMON
+            said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset())
+            most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
+            if self._mass(label - said) > most * self._mass(label):
+                return False
+        return True
+
+    def _is_rare(self, term: str, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether few facts of two documents have a word."""
+        return all(
+            len(self._postings.get((fact.assertion.document, fact.kind, term), ())) <= MAX_RARE
+            for fact in (one, other)
+        )
+
+    def _least(self, one: StatedFact, other: StatedFact, large: float, telling: set[str]) -> float:
+        """Return how many telling words two facts share at least, if `large` is that of the longer one.
 
         Two long texts state the same only in sentences of nearly the same words, or in labels and tables.
         """
@@ -223,10 +262,12 @@ class FactMatcher:
             return MIN_LONG_TERMS if is_number else math.inf
         if one.kind is FactKind.PREDICATE:
             if _classes(one):
-                return max(min(2, len(one.core) - 1, len(other.core) - 1), 1)
+                least = max(min(2, len(one.core) - 1, len(other.core) - 1), 1)
+                return least if large >= MIN_LARGE or not is_sentence else math.inf
             return MIN_LONG_TERMS if large >= MOST_LARGE else math.inf
+        is_rare = any(self._is_rare(term, one, other) for term in telling)
         least = MIN_LARGE / 3 if self.subjects.share_subject(*documents) else MIN_LARGE
-        return 2 if is_sentence and large < least else 1
+        return 1 if is_rare and (large >= least or not is_sentence) else 2
 
     def _is_named(self, fact: StatedFact, known: frozenset[str]) -> bool:
         """Return whether words are a name: not of the subject that is `known`, nor the only one to begin."""
@@ -306,6 +347,11 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
         counted = bool(a.units) or (_counts(one, other) and _counts(other, one))
         is_like = bool(a.units) == bool(b.units) and counted
     return outcome if is_like else None
+
+
+def _is_money(fact: StatedFact) -> bool:
+    units = fact.slot.value.units if fact.slot is not None else ()
+    return any(unit.dimension in _MONEY for unit in units)
 
 
 def _is_said(fact: StatedFact, words: frozenset[str]) -> bool:

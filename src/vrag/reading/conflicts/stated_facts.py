@@ -24,6 +24,7 @@ from vrag.reading.conflicts.fact_words import (
     DATING,
     ENDS,
     EXTREMES,
+    IN_SENTENCE,
     LEADING,
     LIMITS,
     MAX_NAME_CORE,
@@ -94,6 +95,8 @@ class StatedFact:
     slot: Slot | None = None
     rate: str = ""
     """The time of a rate, as month in "per month"."""
+    asked: frozenset[str] = frozenset()
+    """The roots of its label, its heads, or its question."""
     is_labelled: bool = False
     """True for a cell, behind a label, and for the answer to a question."""
     is_positive: bool = True
@@ -144,6 +147,8 @@ class _FactReader:
         self._quoted = [match.span() for match in QUOTED.finditer(self._text)]
         self._label = self._find_label()
         self._is_labelled = bool(self._label or assertion.asked)
+        is_clause = assertion.cell is None and IN_SENTENCE.search(self._text, 0, self._label)
+        self._named = frozenset[str]() if is_clause else self._roots((0, self._label))
         self._clauses = self._split()
         entry = re.match(r"[(\[]?\w{1,3}[.)\]]\s+", self._text)
         leading = LEADING.match(self._text[entry.end() :] if entry else self._text)
@@ -262,7 +267,8 @@ class _FactReader:
         return StatedFact(
             self._assertion, kind, place, core, everything - core, self._limits(clause),
             self._adjunct(clause, place), self._years(clause, place),
-            self._places(clause, place), is_labelled=self._is_labelled, **other,  # pyright: ignore[reportArgumentType]
+            self._places(clause, place), asked=self._asked | self._named,
+            is_labelled=self._is_labelled, **other,  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
 
     def _read_values(self) -> Iterator[StatedFact]:
@@ -412,7 +418,8 @@ class _FactReader:
         return StatedFact(
             self._assertion, FactKind.PREDICATE, place, roots, everything - roots,
             self._limits(clause) - {"maximum", "minimum", "not"}, self._adjunct(clause, place),
-            self._years(clause, place), is_labelled=self._is_labelled, is_positive=sign > 0,
+            self._years(clause, place), asked=self._asked | self._named,
+            is_labelled=self._is_labelled, is_positive=sign > 0,
         )  # fmt: skip
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import log
 
 from vrag.reading.conflicts.assertions import LIGHT, STOPS, Assertion, Span, terms_of
@@ -17,6 +18,8 @@ MIN_MENTIONS = 2
 """Times that a name stands in a document that it is about."""
 SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
 """Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
+EDITION, MIN_EDITION = 0.4, 3
+"""Share of the statements of the smaller document, and statements, that two editions of a text share."""
 REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 _GENDER = re.compile(r"^(?:she|he|her|his)\b", re.IGNORECASE)
@@ -52,6 +55,8 @@ class DocumentSubjects:
 
     editions: Mapping[str, DocumentRevision]
     _keys: dict[str, set[tuple[str, ...]]] = field(default_factory=dict[str, "set[tuple[str, ...]]"])
+    _said: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
+    """What each document states, word for word."""
     _terms: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
     _names: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
     _vocabulary: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
@@ -73,14 +78,43 @@ class DocumentSubjects:
 
     def add(self, document: str, assertions: Iterable[Assertion]) -> None:
         """Add the assertions of a page."""
+        said = self._said.setdefault(document, set())
         keys = self._keys.setdefault(document, set())
         terms = self._terms.setdefault(document, set())
         names = self._names.setdefault(document, Counter())
         for assertion in assertions:
             terms.update(assertion.words, assertion.heading)
             names.update(assertion.names)
+            said.add(assertion.said)
             if assertion.cell is None and len(assertion.terms) >= 2:
                 keys.add(assertion.key)
+
+    def find_editions(self) -> Iterator[tuple[str, str]]:
+        """Yield the documents that are editions of one text: they share many statements, and their subject."""
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for document, said in self._said.items():
+            for one in said:
+                holders[one].append(document)
+        shared = Counter(
+            pair for found in holders.values() if len(found) <= MAX_RARE for pair in combinations(found, 2)
+        )
+        for (one, other), count in shared.items():
+            smaller = min(len(self._said[one]), len(self._said[other]))
+            if count >= max(MIN_EDITION, EDITION * smaller) and not self._are_titled_apart(one, other):
+                yield one, other
+
+    def _are_titled_apart(self, one: str, other: str) -> bool:
+        """Return whether each title has words that the other document lacks, or another year."""
+        first, second = self.editions[one], self.editions[other]
+        titles = [terms_of(revision.head) - GENERIC for revision in (first, second)]
+        own = titles[0] - self._terms[other] - titles[1], titles[1] - self._terms[one] - titles[0]
+        are_revisions = first.is_revision and second.is_revision
+        have_other_years = bool(first.years and second.years) and first.years != second.years
+        return all(own) or (have_other_years and not are_revisions) or self.are_apart(one, other)
+
+    def says(self, document: str, assertion: Assertion) -> bool:
+        """Return whether a document states the same, word for word."""
+        return assertion.said in self._said[document]
 
     def are_apart(self, one: str, other: str) -> bool:
         """Return whether two documents are of one template and about something else: other names, years."""
@@ -249,6 +283,12 @@ class DocumentSubjects:
             return True
         said = [self._first_names(fact.assertion, fact.span) for fact in (one, other)]
         return not any(said) and self._have_other_subjects(one.assertion.document, other.assertion.document)
+
+    def name_others(self, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether one of two facts has a name that the document of the other never mentions."""
+        return any(
+            self._foreign_names(a, b) - self._vocabulary[b.assertion.document] for a, b in ((one, other), (other, one))
+        )
 
     def _foreign_names(self, fact: StatedFact, other: StatedFact) -> set[str]:
         """Return the names beside a value that the other sentence, its headings and its title do not have."""
