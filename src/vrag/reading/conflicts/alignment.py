@@ -248,6 +248,8 @@ def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -
     plain = [[re.sub(r"n[’']t$|(?<=can)not$", "", w) for w in side if w not in _NEGATIONS] for side in folded]
     spans = _span(part), _span(beside)
     if plain[0] == plain[1]:
+        around = [(words, max(start - 1, 0), min(end + 1, len(words))) for words, start, end in (part, beside)]
+        spans = _span(around[0]), _span(around[1])
         return Disagreement(ConflictKind.NEGATION, spans) if folded[0] != folded[1] else None
     if not all(folded):
         return None

@@ -94,7 +94,8 @@ RELATED = _roots(
     report notify notification
     grant fund award
     member membership
-    notice announce"""
+    notice announce
+    borrow loan lend"""
 )
 
 
@@ -109,7 +110,7 @@ NEVER = frozenset(
         stem,
         """answer question item property detail data description remark comment yes no note topic feature
         parameter specification criterion field attribute key hi hello dear thank thanks regard regards since
-        because must may am cannot between against shall get receive receives received""".split(),
+        because must may am cannot between against shall get receive receives received once several within""".split(),
     )
 )
 """Words of heads and letters that say nothing."""
@@ -200,7 +201,7 @@ CLASSES: dict[str, tuple[str, int]] = {
     token.term: (name, sign)
     for name, positive, negative in (
         ("allow", "allowed permitted welcome authorised authorized admitted admissible may can",
-         "prohibited forbidden banned disallowed barred"),
+         "prohibited forbidden banned disallowed"),
         ("cover", "covered insured", "uncovered uninsured"),
         ("include", "included", "excluded extra"),
         ("open", "open", "closed shut"),
@@ -250,7 +251,7 @@ COMMON = frozenset(
     for word in """period office person people case part place year thing way kind type level area group team
     company business organization service information policy rule past future work use user access account
     new good need request process project plan program activity action member staff right term state
-    president degree""".split()
+    president degree contact issue problem actual result quickly often high many step list""".split()
 )
 """Roots of words that alone do not tell what a value is of."""
 RATES = frozenset(map(root, "day week month year".split()))
@@ -260,7 +261,7 @@ EXTREMES = frozenset(
     for word in "maximum max minimum min most least average mean highest lowest limit limited exceed".split()
 )
 ENDS = frozenset(
-    root(stem(word)) for word in "begin start end finish last expire deadline due run valid".split()
+    root(stem(word)) for word in "begin start end finish last expire deadline due run valid until".split()
 )
 PEOPLE = frozenset("adult child children youth senior men women boy girl mal femal".split())
 NO_NAMES = frozenset(
@@ -294,6 +295,16 @@ MAX_NAME_CORE = 7
 """Words of the clause of a name; in a longer one it is seldom the value of an attribute."""
 
 
+_IN_PASSING = re.compile(r"\b(?:as|if|where|when|whenever)\s$", re.IGNORECASE)
+"""The text before a word that is no predicate: "as necessary"."""
+
+
+_WEAK = frozenset(("allow", "duty"))
+"""Predicates that stand beside others: what may not be included is not included."""
+MAX_APART = 3
+"""Words between a negation and the predicate that it denies."""
+
+
 def read_predicate(text: str) -> tuple[frozenset[str], int]:
     """Return the roots of a clause, with what its predicate states as "=name", and its sign."""
     found: set[str] = set()
@@ -304,6 +315,7 @@ def read_predicate(text: str) -> tuple[frozenset[str], int]:
         is_including = text[word.start : word.end].lower() == "including"
         if (
             term in CLASSES
+            and not _IN_PASSING.search(text, 0, word.start)
             and not is_including
             and not (term == "may" and word.end > word.start and text[word.start] == "M" and word.start)
         ):
@@ -311,11 +323,20 @@ def read_predicate(text: str) -> tuple[frozenset[str], int]:
             classes.setdefault(f"={name}", own)
         elif term not in STOPS and term not in LIGHT and term not in NEVER:
             found.add(root(term))
-    strong = [name for name in classes if name not in ("=allow", "=duty")] or list(classes)
+    strong = [name for name in classes if name[1:] not in _WEAK] or list(classes)
     for name in strong[:1]:
         sign *= classes[name]
         found.add(name)
     return frozenset(found), sign
+
+
+def denies(text: str, negation: re.Match[str]) -> bool:
+    """Return whether a negation stands at the predicate of a clause, if that is a known one."""
+    words = tokens(text)
+    known = [number for number, word in enumerate(words) if word.term in CLASSES]
+    places = [number for number in known if CLASSES[words[number].term][0] not in _WEAK] or known
+    at = next((number for number, word in enumerate(words) if word.end >= negation.end()), len(words))
+    return not places or any(-MAX_APART <= number - at <= MAX_APART for number in places)
 
 
 def mark_predicate(text: str, negation: re.Match[str] | None) -> Span:

@@ -92,6 +92,7 @@ class ConflictFinder:
         for page in pages:
             if document.id not in self._revisions and page.item.text.strip():
                 self._revisions[document.id] = read_revision(document, page.item)
+                self._subjects.add_title(document.id)
             found = [one for one in read_assertions(page) if (one.document, one.text) not in self._seen]
             self._seen.update((one.document, one.text) for one in found)
             self._subjects.add(document.id, found)

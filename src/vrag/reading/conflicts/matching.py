@@ -21,7 +21,7 @@ from vrag.reading.conflicts.alignment import (
     names_differ,
 )
 from vrag.reading.conflicts.assertions import Assertion
-from vrag.reading.conflicts.fact_words import COMMON, EXTREMES, RATES, TIMES, root
+from vrag.reading.conflicts.fact_words import COMMON, ENDS, EXTREMES, RATES, TIMES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.reading.verification.text_values import TextValue
@@ -38,11 +38,11 @@ MIN_AGREEING, MIN_AGREEING_PREDICATE = 0.7, 0.85
 """Share of the best score from which a fact with the same value shows that the documents agree."""
 MAX_POSTINGS = 120
 """Facts of one document with one word beyond which it is too common to find others by."""
-MIN_LARGE, MOST_LARGE = 0.5, 0.75
+MIN_LARGE, MIN_DENIED, MOST_LARGE = 0.5, 0.6, 0.75
 """Share of the words of the longer of two sentences that both have, if that is only one word."""
 MAX_RARE = 4
 """Facts of each of two documents with one word that alone tells what two of them are of."""
-MOST_MISSING, MOST_UNASKED = 0.34, 0.5
+MOST_MISSING, MOST_UNASKED = 0.4, 0.5
 """Shares of the weight of a label, and of a question, that the other fact may lack."""
 HALF = 0.5
 """Worth of a word that stands in the clause of one fact, and elsewhere in the sentence of the other."""
@@ -206,8 +206,6 @@ class FactMatcher:
             self._is_named(one, known[1]) and self._is_named(other, known[0])
         ):
             return None
-        if self.subjects.name_others(one, other):
-            return None
         shared = one.core & other.core
         half = ((one.core & other.around) | (one.around & other.core)) - shared
         sizes = (
@@ -220,6 +218,8 @@ class FactMatcher:
             return None
         telling = self._find_telling(shared | half, one, other, known[0] & known[1])
         if len(telling) < self._least(one, other, large, telling):
+            return None
+        if self.subjects.name_others(one, other):
             return None
         is_predicate = one.kind is FactKind.PREDICATE and not (one.is_labelled or other.is_labelled)
         weight = 0.4 if is_predicate else 0.7
@@ -236,7 +236,7 @@ class FactMatcher:
     ) -> bool:
         """Return whether each fact has the words of the label or the question of the other."""
         for a, b, beside in ((one, other, known[1]), (other, one, known[0])):
-            label = a.asked - TIMES - EXTREMES - COMMON
+            label = {term for term in a.asked - TIMES - EXTREMES - COMMON - ENDS if not term.isdecimal()}
             said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset())
             most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
             if self._mass(label - said) > most * self._mass(label):
@@ -261,10 +261,14 @@ class FactMatcher:
         if is_sentence and self.subjects.are_long(*documents):
             return MIN_LONG_TERMS if is_number else math.inf
         if one.kind is FactKind.PREDICATE:
-            if _classes(one):
-                least = max(min(2, len(one.core) - 1, len(other.core) - 1), 1)
-                return least if large >= MIN_LARGE or not is_sentence else math.inf
-            return MIN_LONG_TERMS if large >= MOST_LARGE else math.inf
+            if not is_sentence:
+                return 1
+            if large < (MIN_DENIED if _classes(one) else MOST_LARGE):
+                return math.inf
+            if not _classes(one):
+                return MIN_LONG_TERMS
+            is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
+            return 1 if is_short else 2
         is_rare = any(self._is_rare(term, one, other) for term in telling)
         least = MIN_LARGE / 3 if self.subjects.share_subject(*documents) else MIN_LARGE
         return 1 if is_rare and (large >= least or not is_sentence) else 2

@@ -44,6 +44,7 @@ from vrag.reading.conflicts.fact_words import (
     TITLE_AT_END,
     TITLE_OF_PERSON,
     TITLES,
+    denies,
     TO_END,
     TO_START,
     mark_predicate,
@@ -403,6 +404,8 @@ class _FactReader:
         text = self._text[slice(*clause)]
         roots, sign = read_predicate(text)
         negation = NEGATION.search(text)
+        if negation is not None and not denies(text, negation):
+            return None
         if negation is not None:
             sign = -sign
             roots = (roots - {"=duty"}) | {"=allow"} if BAN.search(text) else roots

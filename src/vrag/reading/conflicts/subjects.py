@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
 
-from vrag.reading.conflicts.assertions import LIGHT, STOPS, Assertion, Span, terms_of
+from vrag.reading.conflicts.assertions import LIGHT, STOPS, Assertion, Span, split_words, terms_of
 from vrag.reading.conflicts.editions import GENERIC, DocumentRevision
 from vrag.reading.conflicts.fact_words import root
 from vrag.reading.conflicts.stated_facts import StatedFact
@@ -23,6 +23,7 @@ EDITION, MIN_EDITION = 0.4, 3
 REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 _GENDER = re.compile(r"^(?:she|he|her|his)\b", re.IGNORECASE)
+_PRONOUN = re.compile(r"(?:it|they|this|these|its|their)\b", re.IGNORECASE)
 _FIRST_NAME = re.compile(r"(?:The\s+)?(?:[A-ZÀ-Þ][\w’'-]*\s?){1,5}")
 _NUMBERED = re.compile(
     r"""\b(?!(?:January|February|March|April|May|June|July|August|September|October|November|December|Version
@@ -158,7 +159,7 @@ class DocumentSubjects:
         """Return the names that one document is about and the other does not have."""
         revision, others = self.editions[one], self._terms.get(other, set()) | self.editions[other].title
         named = {name for name, count in self._names[one].items() if count >= MIN_MENTIONS}
-        title = {term for term in revision.title if term in self._names[one]}
+        title = {term for term in revision.title if self.is_name(root(term))}
         return {term for term in (named | title) - others if len(term) > 2}
 
     def have_other_periods(
@@ -191,6 +192,15 @@ class DocumentSubjects:
                 (self._capital if number else self._initial)[root(word)] += 1
             else:
                 self._lower[root(word)] += 1
+
+    def add_title(self, document: str) -> None:
+        """Count the words of a title that is not written in capital letters throughout."""
+        for line in self.editions[document].head.splitlines():
+            words = [word for word in split_words(line)[1:] if terms_of(word[0])]
+            if any(word.islower() for word, _, _ in words):
+                for word, _, _ in words:
+                    counts = self._capital if word[0].isupper() else self._lower
+                    counts.update(map(root, terms_of(word)))
 
     def is_name(self, term: str) -> bool:
         """Return whether a root is written with a capital letter more often than not."""
@@ -286,9 +296,14 @@ class DocumentSubjects:
 
     def name_others(self, one: StatedFact, other: StatedFact) -> bool:
         """Return whether one of two facts has a name that the document of the other never mentions."""
-        return any(
-            self._foreign_names(a, b) - self._vocabulary[b.assertion.document] for a, b in ((one, other), (other, one))
-        )
+        for a, b in ((one, other), (other, one)):
+            vocabulary = self._vocabulary[b.assertion.document]
+            if not self._foreign_names(a, b) <= vocabulary | self.known_to(b.assertion):
+                return True
+            title = {root(term) for term in self.title_of(a.assertion.document)}
+            if _PRONOUN.match(a.assertion.text) and 2 * len(title - vocabulary) >= max(len(title), 1):
+                return True
+        return False
 
     def _foreign_names(self, fact: StatedFact, other: StatedFact) -> set[str]:
         """Return the names beside a value that the other sentence, its headings and its title do not have."""
