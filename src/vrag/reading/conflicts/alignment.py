@@ -139,7 +139,9 @@ def _values(entry: tuple[Assertion, Assertion, Disagreement]) -> tuple[str, str]
 def _pair(one: Sequence[Assertion], other: Sequence[Assertion]) -> Iterator[tuple[Assertion, Assertion]]:
     """Yield the statements of one edition only that are each the best counterpart of the other."""
     said = [{a.said for a in side} for side in (one, other)]
-    own = [[n for n, a in enumerate(side) if a.said not in said[1 - k]] for k, side in enumerate((one, other))]
+    own = [
+        [n for n, a in enumerate(side) if a.said not in said[1 - k]] for k, side in enumerate((one, other))
+    ]
     postings: defaultdict[str, list[int]] = defaultdict(list)
     for number in own[1]:
         for word in set(other[number].said.split()):
@@ -166,7 +168,9 @@ def _rate(one: Sequence[str], other: Sequence[str], shared: int) -> float:
     small = min(len(one), len(other))
     if 2.5 * shared < small:
         return 0
-    same = sum(block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks())
+    same = sum(
+        block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    )
     ratio = 2 * same / (len(one) + len(other))
     return ratio if ratio >= (0.5 if small <= SHORT else ALIKE) or same >= max(SHORT, 0.8 * small) else 0
 
@@ -190,7 +194,9 @@ def find_change(one: Assertion, other: Assertion) -> Disagreement | None:
     blocks = [
         (a1, a2, b1, b2)
         for tag, a1, a2, b1, b2 in SequenceMatcher(None, *folded, autojunk=False).get_opcodes()
-        if tag != "equal" and not _is_beside(one, words[0], (a1, a2)) and not _is_beside(other, words[1], (b1, b2))
+        if tag != "equal"
+        and not _is_beside(one, words[0], (a1, a2))
+        and not _is_beside(other, words[1], (b1, b2))
     ]
     if not blocks or blocks[-1][0] - blocks[0][1] > MAX_GAP + sum(a2 - a1 for a1, a2, _, _ in blocks[1:-1]):
         return None
@@ -248,7 +254,9 @@ def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -
     plain = [[re.sub(r"n[’']t$|(?<=can)not$", "", w) for w in side if w not in _NEGATIONS] for side in folded]
     spans = _span(part), _span(beside)
     if plain[0] == plain[1]:
-        around = [(words, max(start - 1, 0), min(end + 1, len(words))) for words, start, end in (part, beside)]
+        around = [
+            (words, max(start - 1, 0), min(end + 1, len(words))) for words, start, end in (part, beside)
+        ]
         spans = _span(around[0]), _span(around[1])
         return Disagreement(ConflictKind.NEGATION, spans) if folded[0] != folded[1] else None
     if not all(folded):
@@ -258,7 +266,9 @@ def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -
     if any(_are_opposite(*sorted(map(frozenset, folded), key=len)[::order]) for order in (1, -1)):
         return Disagreement(ConflictKind.NEGATION, spans)
     widened = _widen(part), _widen(beside)
-    first, second = (assertion.text[slice(*_span(side))] for assertion, side in zip((one, other), widened, strict=True))
+    first, second = (
+        assertion.text[slice(*_span(side))] for assertion, side in zip((one, other), widened, strict=True)
+    )
     if all(map(_are_capital, changed)) and names_differ(*(" ".join(side) for side in changed)):
         if SequenceMatcher(None, fold(first), fold(second)).ratio() < 0.9:
             return Disagreement(ConflictKind.NAME, (_span(widened[0]), _span(widened[1])))
@@ -272,14 +282,20 @@ def _are_opposite(first: frozenset[str], second: frozenset[str]) -> bool:
         return False
     (x,), (y,) = a, b
     return any(
-        x in side and y in against for row in _OPPOSITES for side in row for against in row if side is not against
+        x in side and y in against
+        for row in _OPPOSITES
+        for side in row
+        for against in row
+        if side is not against
     )
 
 
 def _are_capital(words: Sequence[str]) -> bool:
     """Return whether all words, but those as in "Bank of Norway", begin with a capital letter."""
     small = {"of", "de", "van", "von", "der", "la", "le", "and", "the", "&"}
-    return any(word[0].isupper() for word in words) and all(word[0].isupper() or word in small for word in words)
+    return any(word[0].isupper() for word in words) and all(
+        word[0].isupper() or word in small for word in words
+    )
 
 
 def _widen(part: Part) -> Part:

@@ -55,6 +55,7 @@ _RANKS = frozenset(
     )
 )
 """Words of which two facts about the same do not have different ones."""
+_BOUNDS = {"maximum", "minimum"}
 _IS = re.compile(r"(?:\b(?:is|was|are|were|of|to|at|by)|[:=])\s*(?:only\s|about\s)?$", re.IGNORECASE)
 _PRICE = frozenset({root("price"), root("list"), root("rate")})
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
@@ -77,8 +78,8 @@ class FactMatcher:
     )
     """By document."""
     _counts: Counter[str] = field(default_factory=Counter[str])
-    _postings: dict[tuple[str, FactKind, str], list[StatedFact]] = field(
-        default_factory=dict[tuple[str, FactKind, str], list[StatedFact]]
+    _postings: dict[tuple[str, str, str], list[StatedFact]] = field(
+        default_factory=dict[tuple[str, str, str], list[StatedFact]]
     )
     _total: int = 0
 
@@ -91,7 +92,7 @@ class FactMatcher:
             for term in fact.core | fact.around:
                 if term[0] == "#":
                     continue
-                self._postings.setdefault((assertion.document, fact.kind, term), []).append(fact)
+                self._postings.setdefault((assertion.document, _kind_of(fact), term), []).append(fact)
         self._counts.update(words)
         self._total += 1
 
@@ -160,7 +161,7 @@ class FactMatcher:
         """Return the facts of a document that may be about the same, the best first."""
         near: dict[int, StatedFact] = {}
         for term in fact.core:
-            candidates = self._postings.get((document, fact.kind, term), ())
+            candidates = self._postings.get((document, _kind_of(fact), term), ())
             if len(candidates) <= MAX_POSTINGS:
                 near.update((id(one), one) for one in candidates)
         found = (self._rate(fact, one) for one in near.values())
@@ -246,7 +247,7 @@ class FactMatcher:
     def _is_rare(self, term: str, one: StatedFact, other: StatedFact) -> bool:
         """Return whether few facts of two documents have a word."""
         return all(
-            len(self._postings.get((fact.assertion.document, fact.kind, term), ())) <= MAX_RARE
+            len(self._postings.get((fact.assertion.document, _kind_of(fact), term), ())) <= MAX_RARE
             for fact in (one, other)
         )
 
@@ -268,9 +269,9 @@ class FactMatcher:
             if not _classes(one):
                 return MIN_LONG_TERMS
             is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
-            return 1 if is_short else 2
+            return 1 if is_short and large >= MOST_LARGE else 2
         is_rare = any(self._is_rare(term, one, other) for term in telling)
-        least = MIN_LARGE / 3 if self.subjects.share_subject(*documents) else MIN_LARGE
+        least = MIN_LARGE / 2 if self.subjects.share_subject(*documents) else MIN_LARGE
         return 1 if is_rare and (large >= least or not is_sentence) else 2
 
     def _is_named(self, fact: StatedFact, known: frozenset[str]) -> bool:
@@ -285,7 +286,9 @@ class FactMatcher:
         years = _share_years(one, other)
         for a, b in ((one, other), (other, one)):
             said = b.core | b.around | self.subjects.known_to(b.assertion)
+            is_limit = b.is_labelled and not b.limits & _BOUNDS and _is_lasting(b)
             ignored = {"adult", "past", "previous", "prior", "earlier"} if all(years) else {"adult"}
+            ignored |= _BOUNDS if is_limit else set[str]()
             limits = {limit for limit in a.limits - b.limits - ignored if limit not in said}
             if limits or a.adjunct - said:
                 return True
@@ -351,6 +354,19 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
         counted = bool(a.units) or (_counts(one, other) and _counts(other, one))
         is_like = bool(a.units) == bool(b.units) and counted
     return outcome if is_like else None
+
+
+def _kind_of(fact: StatedFact) -> str:
+    """Return what facts have in common that can be compared: their kind, of predicates what they state."""
+    if fact.kind is not FactKind.PREDICATE:
+        return fact.kind
+    return " ".join(sorted(_classes(fact))).replace("=duty", "=allow")
+
+
+def _is_lasting(fact: StatedFact) -> bool:
+    """Return whether a value is a time that something lasts, which a label may give without "up to"."""
+    units = fact.slot.value.units if fact.slot is not None else ()
+    return any(unit.dimension in ("duration", "months") for unit in units)
 
 
 def _is_money(fact: StatedFact) -> bool:

@@ -411,6 +411,8 @@ class _FactReader:
             roots = (roots - {"=duty"}) | {"=allow"} if BAN.search(text) else roots
         if not self._is_plain(clause, roots):
             return None
+        if negation is None and not self._is_labelled and not any(name.startswith("=") for name in roots):
+            return None
         if self._label:
             roots |= self._roots((0, self._label))
         if not MIN_CLAUSE_TERMS <= len(roots) <= MAX_CLAUSE_TERMS:

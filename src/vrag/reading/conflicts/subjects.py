@@ -150,7 +150,10 @@ class DocumentSubjects:
         if any(word in b and b[word].isdisjoint(numbers) for word, numbers in a.items()):
             return True
         names = [self._names_of_title(id) for id in (one, other)]
-        if names[0] & names[1]:
+        rest = [
+            {root(term) for term in self.editions[id].title} - names[n] for n, id in enumerate((one, other))
+        ]
+        if names[0] & names[1] and not (rest[0] and rest[0] == rest[1]):
             return False
         own = names[0] - self._vocabulary.get(other, set()), names[1] - self._vocabulary.get(one, set())
         return all(own)
