@@ -68,6 +68,9 @@ def test_a_fact_that_another_form_states_otherwise_is_told(
         "Is smoking permitted in the flat?\n\nNo.",
         "The agent for lettings is Marlow Finch.",
         "Updated: 1 October 2025",
+        "How long does the notice take?\n\nIt is 3 years.",
+        "The monthly rent at Halden Freight is £640.",
+        "Monthly rent of the garage: £60",
     ],
 )
 def test_the_same_value_another_time_part_or_thing_is_no_conflict(text: str) -> None:

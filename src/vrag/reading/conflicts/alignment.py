@@ -14,7 +14,8 @@ from decimal import Decimal
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from vrag.reading.conflicts.assertions import Assertion, Slot, Span, split_words
+from vrag.reading.conflicts.assertions import Assertion, Slot, split_words
+from vrag.reading.conflicts.fact_words import Span
 from vrag.reading.verification.comparison import Agreement, Rounding, compare
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold
@@ -32,6 +33,8 @@ MAX_POSTINGS = 60
 """Statements of a document with one word beyond which it is too common to find others by."""
 BESIDE = 0.1
 """What the same statement before or behind two others adds to their likeness."""
+SPELT_ALIKE = 0.9
+"""Share of equal letters from which two names are two spellings of one."""
 MAX_RENAMED = 3
 """Sentences with one name in place of another from which it is another word for the same."""
 
@@ -83,7 +86,7 @@ _OPPOSITES = [
     tuple(frozenset(side.split()) for side in row.split("/"))
     for row in """
         allowed permitted authorised authorized admitted welcome / prohibited forbidden banned disallowed
-        included covered covers including include includes inclusive / excluded excludes excluding except exclude exclusive
+        included covered covers including include includes / excluded excludes excluding except exclude
         open opens / closed closes
         mandatory required compulsory obligatory must shall / optional voluntary may can should
         approved accepted granted adopted passed / rejected refused denied declined
@@ -269,10 +272,10 @@ def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -
     first, second = (
         assertion.text[slice(*_span(side))] for assertion, side in zip((one, other), widened, strict=True)
     )
-    if all(map(_are_capital, changed)) and names_differ(*(" ".join(side) for side in changed)):
-        if SequenceMatcher(None, fold(first), fold(second)).ratio() < 0.9:
-            return Disagreement(ConflictKind.NAME, (_span(widened[0]), _span(widened[1])))
-    return None
+    are_names = all(map(_are_capital, changed)) and names_differ(*(" ".join(side) for side in changed))
+    if not are_names or SequenceMatcher(None, fold(first), fold(second)).ratio() >= SPELT_ALIKE:
+        return None
+    return Disagreement(ConflictKind.NAME, (_span(widened[0]), _span(widened[1])))
 
 
 def _are_opposite(first: frozenset[str], second: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
+from vrag.reading.conflicts.fact_words import LIGHT, QUALIFIERS, STOPS, SYNONYMS, Span
 from vrag.reading.page_text import read_page_text
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.verification.comparison import ValueContext
@@ -18,7 +19,7 @@ from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
 from vrag.reading.views.text_lines import Rect
 from vrag.text.folding import fold
-from vrag.text.terms import STOP_WORDS, Token, is_number, stem, tokens
+from vrag.text.terms import Token, is_number, tokens
 
 MAX_TOKENS, MIN_TOKENS = 90, 3
 """Words of a sentence that is compared."""
@@ -33,78 +34,6 @@ MAX_VALUES = 8
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
 """Places of values in the words of an assertion."""
 
-STOPS = (STOP_WORDS | {stem(word) for word in STOP_WORDS}) - {"include", "includ", "included", "includes"}
-"""Stop words, also as the terms that they become."""
-LIGHT = frozenset(
-    token.term
-    for token in tokens(
-        """according accord amount approximately around circa roughly nearly almost exactly precisely equal
-        stand stood come came reach have has had having make made give gave given take took hold held keep
-        kept contain comprise consist count number figure value recorded report reported state
-        stated statement note noted list listed indicate indicated confirm confirmed describe described
-        mention mentioned specify specified show shown shows put currently now presently today still
-        already also altogether overall however therefore moreover furthermore thus hence indeed
-        respectively namely thereby as-is respective certain particular same given set fixed place held hold
-        carry carries take takes taking
-        document source information detail details fact facts
-        correct know known see seen say said says tell told read reads one there being been get got become
-        became remain remained go went lie lay sit amounts totals totalled totaled sum
-        possess need please mr mrs ms dr the of and for with
-        sets gives states reports notes lists indicates confirms puts it as memo memorandum update"""
-    )
-)
-"""Words that say little of what a value belongs to."""
-_SYNONYMS = {
-    token.term: first
-    for row in (
-        "end expire expires expired finish finishes finished conclude concludes terminate terminates",
-        "begin begins began start starts started commence commences",
-        "cost costs price prices pay pays paid charge charges fee",
-        "long length",
-        "wide width",
-        "high height",
-        "deep depth",
-        "old age aged",
-        "heavy weigh weighs weight",
-        "buy buys bought purchase purchases purchased",
-        "build built construct constructed",
-        "employ employs employed employee employees",
-        "found founded establish established",
-        "produce produces produced production",
-        "capacity capacities",
-        "serve serves served",
-        "consume consumes consumed consumption",
-        "attend attended attendance",
-        "visit visited visitor visitors",
-        "increase increases increased rise rises rose risen grow grows grew grown growth",
-        "decrease decreases decreased fall falls fell fallen decline declines declined drop drops dropped",
-    )
-    for first in [tokens(row)[0].term]
-    for token in tokens(row)
-}
-"""Terms that stand for others: verbs and nouns of one attribute. Both kinds of change stay apart."""
-QUALIFIERS = frozenset(
-    token.term
-    for token in tokens(
-        """forecast expect expected target plan planned budget budgeted projection estimate estimated
-        goal aim prediction predicted would could may might should if unless assume hypothetical example
-        instance e.g. i.e. including excluding without average mean median maximum minimum max min least most
-        per each every half quarter quarterly monthly annual annually yearly weekly daily first second third
-        fourth fifth last next previous previously former formerly prior old original originally initial
-        initially until instead rather changed change difference additional further another
-        other others part share percentage percent gross net adjusted male female men women boys girls adult
-        adults children child youth senior north south east west northern southern eastern western upper lower
-        domestic international foreign local internal external direct indirect fixed variable basic diluted
-        current noncurrent fiscal interim total subtotal only remaining rest over below under above
-        before after beginning end opening closing during since earlier later early late spring summer autumn
-        winter morning afternoon evening night weekend weekday weekdays weekends sunday monday tuesday
-        wednesday thursday friday saturday jan feb mar apr jun jul aug sep oct nov dec january february march
-        april june july august september october november december q1 q2 q3 q4 h1 h2 single double triple
-        left right front rear back inner outer primary secondary public private urban rural left-hand"""
-    )
-)
-"""Words that limit a value to a part, a period or a point of view: two assertions with others are of two
-things."""
 _WORD = re.compile(r"\d(?:[\w.,:/’']*\w)?|[^\W\d]+(?:[’'&.-]\w+)*|[%€$£°]")
 """A word, a number, or a sign that is a unit."""
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
@@ -131,7 +60,6 @@ _LABEL_NUMBER = re.compile(
     re.VERBOSE,
 )
 """The text before a number that is a name."""
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +163,7 @@ def split_words(text: str) -> list[tuple[str, int, int]]:
 def terms_of(text: str) -> frozenset[str]:
     """Return the terms of a title or a heading that say what it is about."""
     return frozenset(
-        _SYNONYMS.get(token.term, token.term)
+        SYNONYMS.get(token.term, token.term)
         for token in tokens(text)
         if token.term not in STOPS and not is_number(token.term) and len(token.term) > 1
     )
@@ -383,7 +311,7 @@ def _assertion(
         else:
             if token.term == "part" and words and words[-1] in {"tak", "took", "take"}:
                 continue  # to take part
-            words.append(_SYNONYMS.get(token.term, token.term))
+            words.append(SYNONYMS.get(token.term, token.term))
             spans.append((token.start, token.end))
     said = frozenset(word for word in words if not word.startswith("#"))
     qualifiers = said & QUALIFIERS
@@ -435,7 +363,7 @@ def _begins(before: str) -> bool:
 def _counted(own: Sequence[Token], value: TextValue) -> str:
     return next(
         (
-            _SYNONYMS.get(token.term, token.term)
+            SYNONYMS.get(token.term, token.term)
             for token in own
             if token.start >= value.end and token.term not in STOPS and not is_number(token.term)
         ),

@@ -5,8 +5,81 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vrag.reading.conflicts.assertions import LIGHT, STOPS, Span
-from vrag.text.terms import stem, tokens
+from vrag.text.terms import STOP_WORDS, stem, tokens
+
+Span = tuple[int, int]
+STOPS = (STOP_WORDS | {stem(word) for word in STOP_WORDS}) - {"include", "includ", "included", "includes"}
+"""Stop words, also as the terms that they become."""
+LIGHT = frozenset(
+    token.term
+    for token in tokens(
+        """according accord amount approximately around circa roughly nearly almost exactly precisely equal
+        stand stood come came reach have has had having make made give gave given take took hold held keep
+        kept contain comprise consist count number figure value recorded report reported state
+        stated statement note noted list listed indicate indicated confirm confirmed describe described
+        mention mentioned specify specified show shown shows put currently now presently today still
+        already also altogether overall however therefore moreover furthermore thus hence indeed
+        respectively namely thereby as-is respective certain particular same given set fixed place held hold
+        carry carries take takes taking
+        document source information detail details fact facts
+        correct know known see seen say said says tell told read reads one there being been get got become
+        became remain remained go went lie lay sit amounts totals totalled totaled sum
+        possess need please mr mrs ms dr the of and for with
+        sets gives states reports notes lists indicates confirms puts it as memo memorandum update"""
+    )
+)
+"""Words that say little of what a value belongs to."""
+SYNONYMS = {
+    token.term: first
+    for row in (
+        "end expire expires expired finish finishes finished conclude concludes terminate terminates",
+        "begin begins began start starts started commence commences",
+        "cost costs price prices pay pays paid charge charges fee",
+        "long length",
+        "wide width",
+        "high height",
+        "deep depth",
+        "old age aged",
+        "heavy weigh weighs weight",
+        "buy buys bought purchase purchases purchased",
+        "build built construct constructed",
+        "employ employs employed employee employees",
+        "found founded establish established",
+        "produce produces produced production",
+        "capacity capacities",
+        "serve serves served",
+        "consume consumes consumed consumption",
+        "attend attended attendance",
+        "visit visited visitor visitors",
+        "increase increases increased rise rises rose risen grow grows grew grown growth",
+        "decrease decreases decreased fall falls fell fallen decline declines declined drop drops dropped",
+    )
+    for first in [tokens(row)[0].term]
+    for token in tokens(row)
+}
+"""Terms that stand for others: verbs and nouns of one attribute. Both kinds of change stay apart."""
+QUALIFIERS = frozenset(
+    token.term
+    for token in tokens(
+        """forecast expect expected target plan planned budget budgeted projection estimate estimated
+        goal aim prediction predicted would could may might should if unless assume hypothetical example
+        instance e.g. i.e. including excluding without average mean median maximum minimum max min least most
+        per each every half quarter quarterly monthly annual annually yearly weekly daily first second third
+        fourth fifth last next previous previously former formerly prior old original originally initial
+        initially until instead rather changed change difference additional further another
+        other others part share percentage percent gross net adjusted male female men women boys girls adult
+        adults children child youth senior north south east west northern southern eastern western upper lower
+        domestic international foreign local internal external direct indirect fixed variable basic diluted
+        current noncurrent fiscal interim total subtotal only remaining rest over below under above
+        before after beginning end opening closing during since earlier later early late spring summer autumn
+        winter morning afternoon evening night weekend weekday weekdays weekends sunday monday tuesday
+        wednesday thursday friday saturday jan feb mar apr jun jul aug sep oct nov dec january february march
+        april june july august september october november december q1 q2 q3 q4 h1 h2 single double triple
+        left right front rear back inner outer primary secondary public private urban rural left-hand"""
+    )
+)
+"""Words that limit a value to a part, a period or a point of view: two assertions with others are of two
+things."""
 
 
 def _roots(rows: str) -> dict[str, str]:
@@ -110,7 +183,8 @@ NEVER = frozenset(
         stem,
         """answer question item property detail data description remark comment yes no note topic feature
         parameter specification criterion field attribute key hi hello dear thank thanks regard regards since
-        because must may am cannot between against shall get receive receives received once several within""".split(),
+        because must may am cannot between against shall get receive receives received
+        once several within""".split(),
     )
 )
 """Words of heads and letters that say nothing."""
@@ -251,7 +325,7 @@ COMMON = frozenset(
     for word in """period office person people case part place year thing way kind type level area group team
     company business organization service information policy rule past future work use user access account
     new good need request process project plan program activity action member staff right term state
-    president degree contact issue problem actual result quickly often high many step list""".split()
+    president degree contact issue problem actual result quickly often high many much step list""".split()
 )
 """Roots of words that alone do not tell what a value is of."""
 RATES = frozenset(map(root, "day week month year".split()))
@@ -264,6 +338,12 @@ ENDS = frozenset(
     root(stem(word)) for word in "begin start end finish last expire deadline due run valid until".split()
 )
 PEOPLE = frozenset("adult child children youth senior men women boy girl mal femal".split())
+CALENDAR = frozenset(
+    root(stem(day))
+    for word in """january february march april june july august september october november december monday
+    tuesday wednesday thursday friday saturday sunday""".split()
+    for day in (word, f"{word}s")
+)
 NO_NAMES = frozenset(
     """january february march april may june july august september october november december monday tuesday
     wednesday thursday friday saturday sunday dear hello hi yes no sincerely regards yours kind best please

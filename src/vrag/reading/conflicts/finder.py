@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
 from vrag.reading.conflicts.alignment import ConflictKind, Disagreement, find_edited
-from vrag.reading.conflicts.assertions import Assertion, Span, read_assertions
+from vrag.reading.conflicts.assertions import Assertion, read_assertions
 from vrag.reading.conflicts.editions import (
     DocumentFacts,
     DocumentRevision,
     find_newer,
     read_revision,
 )
+from vrag.reading.conflicts.fact_words import Span
 from vrag.reading.conflicts.matching import FactMatcher
 from vrag.reading.conflicts.stated_facts import find_facts
 from vrag.reading.conflicts.subjects import DocumentSubjects

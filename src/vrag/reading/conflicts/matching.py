@@ -217,7 +217,9 @@ class FactMatcher:
         small, large = (min(mass / max(size, 0.1), 1) for size in sorted(sizes))
         if not self._are_of_one_label(one, other, known):
             return None
-        telling = self._find_telling(shared | half, one, other, known[0] & known[1])
+        telling = {
+            term for term in (shared | half) - (known[0] & known[1]) - TIMES - COMMON if term[0] not in "#~="
+        }
         if len(telling) < self._least(one, other, large, telling):
             return None
         if self.subjects.name_others(one, other):
@@ -226,18 +228,16 @@ class FactMatcher:
         weight = 0.4 if is_predicate else 0.7
         return _Partner(other, weight * small + (1 - weight) * large, outcome)
 
-    def _find_telling(
-        self, shared: frozenset[str], one: StatedFact, other: StatedFact, known: frozenset[str]
-    ) -> set[str]:
-        """Return the words that two facts share which tell what they are of: no subject, unit or time."""
-        return {term for term in shared - known - TIMES - COMMON if term[0] not in "#~="}
-
     def _are_of_one_label(
         self, one: StatedFact, other: StatedFact, known: tuple[frozenset[str], frozenset[str]]
     ) -> bool:
         """Return whether each fact has the words of the label or the question of the other."""
         for a, b, beside in ((one, other, known[1]), (other, one, known[0])):
-            label = {term for term in a.asked - TIMES - EXTREMES - COMMON - ENDS if not term.isdecimal()}
+            label = {
+                term
+                for term in a.asked - TIMES - EXTREMES - COMMON - ENDS
+                if len(term) > 1 and not term.isdecimal()
+            }
             said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset())
             most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
             if self._mass(label - said) > most * self._mass(label):

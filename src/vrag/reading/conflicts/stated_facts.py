@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from vrag.reading.conflicts.assertions import LIGHT, QUALIFIERS, STOPS, Assertion, Slot, Span
+from vrag.reading.conflicts.assertions import Assertion, Slot
 from vrag.reading.conflicts.fact_words import (
     AFTER_NAME,
     ANSWER,
@@ -26,6 +26,7 @@ from vrag.reading.conflicts.fact_words import (
     EXTREMES,
     IN_SENTENCE,
     LEADING,
+    LIGHT,
     LIMITS,
     MAX_NAME_CORE,
     NAME,
@@ -36,17 +37,20 @@ from vrag.reading.conflicts.fact_words import (
     PARTITIVE,
     PEOPLE,
     PLACE,
+    QUALIFIERS,
     QUOTED,
     RATE,
     ROLES,
     SOFT,
+    STOPS,
     TIMES,
     TITLE_AT_END,
     TITLE_OF_PERSON,
     TITLES,
-    denies,
     TO_END,
     TO_START,
+    Span,
+    denies,
     mark_predicate,
     read_predicate,
     root,
@@ -411,7 +415,9 @@ class _FactReader:
             roots = (roots - {"=duty"}) | {"=allow"} if BAN.search(text) else roots
         if not self._is_plain(clause, roots):
             return None
-        if negation is None and not self._is_labelled and not any(name.startswith("=") for name in roots):
+        if (negation is None or not self._assertion.asked) and not any(
+            name.startswith("=") for name in roots
+        ):
             return None
         if self._label:
             roots |= self._roots((0, self._label))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
 
-from vrag.reading.conflicts.assertions import LIGHT, STOPS, Assertion, Span, split_words, terms_of
+from vrag.reading.conflicts.assertions import Assertion, split_words, terms_of
 from vrag.reading.conflicts.editions import GENERIC, DocumentRevision
-from vrag.reading.conflicts.fact_words import root
+from vrag.reading.conflicts.fact_words import CALENDAR, LIGHT, STOPS, Span, root
 from vrag.reading.conflicts.stated_facts import StatedFact
 
 MIN_MENTIONS = 2
@@ -91,7 +91,7 @@ class DocumentSubjects:
                 keys.add(assertion.key)
 
     def find_editions(self) -> Iterator[tuple[str, str]]:
-        """Yield the documents that are editions of one text: they share many statements, and their subject."""
+        """Yield the documents that are editions of one text: they share many statements and their subject."""
         holders: defaultdict[str, list[str]] = defaultdict(list)
         for document, said in self._said.items():
             for one in said:
@@ -107,11 +107,15 @@ class DocumentSubjects:
     def _are_titled_apart(self, one: str, other: str) -> bool:
         """Return whether each title has words that the other document lacks, or another year."""
         first, second = self.editions[one], self.editions[other]
-        titles = [terms_of(revision.head) - GENERIC for revision in (first, second)]
-        own = titles[0] - self._terms[other] - titles[1], titles[1] - self._terms[one] - titles[0]
+        own = self._own_title(one, other), self._own_title(other, one)
         are_revisions = first.is_revision and second.is_revision
         have_other_years = bool(first.years and second.years) and first.years != second.years
         return all(own) or (have_other_years and not are_revisions) or self.are_apart(one, other)
+
+    def _own_title(self, one: str, other: str) -> frozenset[str]:
+        """Return the words of a title that another document lacks."""
+        beside = self.title_of(other) | self._terms.get(other, set())
+        return terms_of(self.editions[one].head) - GENERIC - beside
 
     def says(self, document: str, assertion: Assertion) -> bool:
         """Return whether a document states the same, word for word."""
@@ -134,6 +138,9 @@ class DocumentSubjects:
             or self._have_other_titles(one, other)
         ):
             return True
+        lines = [revision.head.strip().split("\n")[0] for revision in (first, second)]
+        if lines[0] == lines[1] and self._own_title(one, other) and self._own_title(other, one):
+            return True
         keys = self._keys.get(one, set()), self._keys.get(other, set())
         shared, smaller = len(keys[0] & keys[1]), min(map(len, keys))
         if shared < max(MIN_TEMPLATE, SHARED_TEMPLATE * smaller):
@@ -150,10 +157,7 @@ class DocumentSubjects:
         if any(word in b and b[word].isdisjoint(numbers) for word, numbers in a.items()):
             return True
         names = [self._names_of_title(id) for id in (one, other)]
-        rest = [
-            {root(term) for term in self.editions[id].title} - names[n] for n, id in enumerate((one, other))
-        ]
-        if names[0] & names[1] and not (rest[0] and rest[0] == rest[1]):
+        if names[0] & names[1]:
             return False
         own = names[0] - self._vocabulary.get(other, set()), names[1] - self._vocabulary.get(one, set())
         return all(own)
@@ -199,15 +203,15 @@ class DocumentSubjects:
     def add_title(self, document: str) -> None:
         """Count the words of a title that is not written in capital letters throughout."""
         for line in self.editions[document].head.splitlines():
-            words = [word for word in split_words(line)[1:] if terms_of(word[0])]
-            if any(word.islower() for word, _, _ in words):
-                for word, _, _ in words:
+            words = [word for word, _, _ in split_words(line)[1:]]
+            if any(word.islower() and len(word) > 3 for word in words):
+                for word in words:
                     counts = self._capital if word[0].isupper() else self._lower
                     counts.update(map(root, terms_of(word)))
 
     def is_name(self, term: str) -> bool:
         """Return whether a root is written with a capital letter more often than not."""
-        return self._capital[term] > self._lower[term]
+        return self._capital[term] > self._lower[term] and term not in CALENDAR
 
     def known_to(self, assertion: Assertion) -> frozenset[str]:
         """Return the roots that an assertion need not state: of its headings, caption and document."""
@@ -304,7 +308,11 @@ class DocumentSubjects:
             if not self._foreign_names(a, b) <= vocabulary | self.known_to(b.assertion):
                 return True
             title = {root(term) for term in self.title_of(a.assertion.document)}
-            if _PRONOUN.match(a.assertion.text) and 2 * len(title - vocabulary) >= max(len(title), 1):
+            if (
+                not a.assertion.asked
+                and _PRONOUN.match(a.assertion.text)
+                and 2 * len(title - vocabulary) >= max(len(title), 1)
+            ):
                 return True
         return False
 
