@@ -124,13 +124,13 @@ def find_edited(
     for a, b in _pair(one, other):
         if disagreement := find_change(a, b):
             found.append((a, b, disagreement))
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     names = Counter(_values(entry) for entry in found if entry[2].kind is ConflictKind.NAME)
     for entry in found:
         values = _values(entry)
-        if names[values] >= MAX_RENAMED or (entry[2].kind is ConflictKind.NAME and values in told):
+        if names[values] >= MAX_RENAMED or (entry[2].kind is ConflictKind.NAME and values in seen):
             continue
-        told.add(values)
+        seen.add(values)
         yield entry
 
 

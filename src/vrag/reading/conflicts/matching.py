@@ -57,7 +57,7 @@ _RANKS = frozenset(
 """Words of which two facts about the same do not have different ones."""
 _BOUNDS = {"maximum", "minimum"}
 _IS = re.compile(r"(?:\b(?:is|was|are|were|of|to|at|by)|[:=])\s*(?:only\s|about\s)?$", re.IGNORECASE)
-_PRICE = frozenset({root("price"), root("list"), root("rate")})
+_PRICE: frozenset[str] = frozenset((root("price"), root("list"), root("rate")))
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
@@ -238,7 +238,7 @@ class FactMatcher:
                 for term in a.asked - TIMES - EXTREMES - COMMON - ENDS
                 if len(term) > 1 and not term.isdecimal()
             }
-            said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset())
+            said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset[str]())
             most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
             if self._mass(label - said) > most * self._mass(label):
                 return False

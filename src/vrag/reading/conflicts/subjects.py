@@ -18,7 +18,7 @@ MIN_MENTIONS = 2
 """Times that a name stands in a document that it is about."""
 SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
 """Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
-EDITION, MIN_EDITION = 0.4, 3
+REPEATED, MIN_REPEATED = 0.4, 3
 """Share of the statements of the smaller document, and statements, that two editions of a text share."""
 REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
@@ -101,7 +101,7 @@ class DocumentSubjects:
         )
         for (one, other), count in shared.items():
             smaller = min(len(self._said[one]), len(self._said[other]))
-            if count >= max(MIN_EDITION, EDITION * smaller) and not self._are_titled_apart(one, other):
+            if count >= max(MIN_REPEATED, REPEATED * smaller) and not self._are_titled_apart(one, other):
                 yield one, other
 
     def _are_titled_apart(self, one: str, other: str) -> bool:
