@@ -14,8 +14,8 @@ from decimal import Decimal
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from vrag.reading.conflicts.assertions import Assertion, Slot, split_words
-from vrag.reading.conflicts.fact_words import Span
+from vrag.reading.conflicts.assertions import Assertion, Slot
+from vrag.reading.conflicts.fact_words import Span, split_words
 from vrag.reading.verification.comparison import Agreement, Rounding, compare
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold

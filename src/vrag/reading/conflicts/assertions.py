@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
-from vrag.reading.conflicts.fact_words import LIGHT, QUALIFIERS, STOPS, SYNONYMS, Span
+from vrag.reading.conflicts.fact_words import LIGHT, QUALIFIERS, STOPS, SYNONYMS, Span, split_words
 from vrag.reading.page_text import read_page_text
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.verification.comparison import ValueContext
@@ -34,8 +34,6 @@ MAX_VALUES = 8
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
 """Places of values in the words of an assertion."""
 
-_WORD = re.compile(r"\d(?:[\w.,:/’']*\w)?|[^\W\d]+(?:[’'&.-]\w+)*|[%€$£°]")
-"""A word, a number, or a sign that is a unit."""
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
 """Signs of a programming language."""
 _ATTRIBUTION = re.compile(
@@ -153,11 +151,6 @@ def read_assertions(page: ReadPage) -> list[Assertion]:
     for table in tables:
         found += _read_cells(page, table)
     return found
-
-
-def split_words(text: str) -> list[tuple[str, int, int]]:
-    """Return the words and numbers of a text, with their places."""
-    return [(match[0], *match.span()) for match in _WORD.finditer(text)]
 
 
 def terms_of(text: str) -> frozenset[str]:
@@ -332,7 +325,7 @@ def _assertion(
         years,
         heading,
         context,
-        " ".join(_WORD.findall(fold(text))),
+        " ".join(word for word, _, _ in split_words(fold(text))),
         place if isinstance(place, CellPlace) else None,
         None if isinstance(place, CellPlace) else place.rect,
         asked,

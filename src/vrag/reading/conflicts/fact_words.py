@@ -82,6 +82,15 @@ QUALIFIERS = frozenset(
 things."""
 
 
+_WORD = re.compile(r"\d(?:[\w.,:/’']*\w)?|[^\W\d]+(?:[’'&.-]\w+)*|[%€$£°]")
+"""A word, a number, or a sign that is a unit."""
+
+
+def split_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words and numbers of a text, with their places."""
+    return [(match[0], *match.span()) for match in _WORD.finditer(text)]
+
+
 def _roots(rows: str) -> dict[str, str]:
     """Return the words of each row, each with the first of its row."""
     return {

@@ -238,7 +238,9 @@ class FactMatcher:
                 for term in a.asked - TIMES - EXTREMES - COMMON - ENDS
                 if len(term) > 1 and not term.isdecimal()
             }
-            said = b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset[str]())
+            said = (
+                b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset[str]())
+            )
             most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
             if self._mass(label - said) > most * self._mass(label):
                 return False

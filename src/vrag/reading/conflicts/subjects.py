@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
 
-from vrag.reading.conflicts.assertions import Assertion, split_words, terms_of
+from vrag.reading.conflicts.assertions import Assertion, terms_of
 from vrag.reading.conflicts.editions import GENERIC, DocumentRevision
-from vrag.reading.conflicts.fact_words import CALENDAR, LIGHT, STOPS, Span, root
+from vrag.reading.conflicts.fact_words import CALENDAR, LIGHT, STOPS, Span, root, split_words
 from vrag.reading.conflicts.stated_facts import StatedFact
 
 MIN_MENTIONS = 2
