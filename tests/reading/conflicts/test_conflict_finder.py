@@ -31,7 +31,7 @@ def compare(texts: Mapping[str, str], mtimes: Mapping[str, int] | None = None) -
 PASSENGERS = "The harbour of Saltby handled 84,210 passengers in 2024."
 WAREHOUSE = "The Oslo warehouse has a capacity of 4,200 pallets."
 DEADLINE = "The deadline for applications to the Nansen programme is 3 May 2027."
-MANAGER = "The project manager of the Fulmar project is Anna Berg."
+MANAGER = "The project manager of the Fulmar project of Nordlys in Saltby is Anna Berg."
 DOGS = "Dogs are allowed on board the ferry Fulmar during the crossing."
 FEE = "The fee of the Nansen programme is 15 euros."
 REVENUE = "Revenue of Nordlys AS was 46.3 billion in 2024."
@@ -86,7 +86,7 @@ REVENUE = "Revenue of Nordlys AS was 46.3 billion in 2024."
             ("42 km", "42 miles"),
         ),
         (DOGS, DOGS.replace("allowed", "prohibited"), "negation", ("allowed", "prohibited")),
-        (DOGS, DOGS.replace("are", "are not"), "negation", (DOGS, DOGS.replace("are", "are not"))),
+        (DOGS, DOGS.replace("are", "are not"), "negation", ("allowed", "not allowed")),
     ],
 )
 def test_statements_about_the_same_that_disagree_are_told(
@@ -209,6 +209,62 @@ def test_contracts_of_one_template_with_other_parties_do_not_conflict() -> None:
 
     assert compare(leases) == []
     assert [conflict.sides[1].value for conflict in compare(amended)] == ["36 months"]
+
+
+RULES = """Rules of the rowing club Ness
+
+The boats are kept in the shed at the pier.
+
+Every rower signs the book before a trip.
+
+Oars are cleaned after use.
+
+{}"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind", "values"),
+    [
+        ("Guests may row {} a year.", ("three times", "five times"), "number", ("three times", "five times")),
+        ("Life jackets are worn until {}.", ("April", "May"), "date", ("April", "May")),
+        ("Repairs are done by {} of Orla.", ("Vik Marine", "Torsnes Boats"), "name", None),
+        ("The course is {} long.", ("4 km", "4 miles"), "unit", ("4 km", "4 miles")),
+        (
+            "Juniors {} row alone at dusk.",
+            ("may", "may not"),
+            "negation",
+            ("may row", "may not row"),
+        ),
+        ("The fee covers all boats {} skiffs.", ("including", "except"), "negation", ("including", "except")),
+    ],
+)
+def test_a_small_part_that_differs_in_two_editions_is_told(
+    one: str, other: tuple[str, str], kind: str, values: tuple[str, str] | None
+) -> None:
+    texts = {f"{name}.txt": RULES.format(one.format(part)) for name, part in zip("ab", other, strict=True)}
+
+    (conflict,) = compare(texts)
+
+    assert conflict.kind == ConflictKind(kind)
+    assert tuple(side.value for side in conflict.sides) == (values or other)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The key lies in the hut.", "The key lies in the cabin."),
+        ("Members: the fee is 90 euros.", "Members: the fee is €90."),
+        ("The club has a bar but no kitchen.", "The club has a bar but no kitchen."),
+    ],
+)
+def test_other_words_in_an_edition_are_no_conflict(first: str, second: str) -> None:
+    assert compare({"a.txt": RULES.format(first), "b.txt": RULES.format(second)}) == []
+
+
+def test_forms_of_one_template_about_other_parties_are_no_editions() -> None:
+    other = RULES.replace("club Ness", "club Orla").format("Guests row 5 times. Orla is open.")
+
+    assert compare({"a.txt": RULES.format("Guests row 3 times. Ness is open."), "b.txt": other}) == []
 
 
 def test_minutes_of_one_series_do_not_conflict() -> None:

@@ -1,24 +1,42 @@
-"""The comparison of two assertions: whether they are about the same, and what they disagree on."""
+"""The comparison of statements: of two values, and of two editions of one sentence.
+
+In editions of a text a sentence that was changed in one small part states something else; no other sign is
+needed that both are about the same.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from vrag.reading.conflicts.assertions import LIGHT, NUMBER, STOPS, YEAR, Assertion, Slot, terms_of
-from vrag.reading.conflicts.editions import GENERIC, DocumentSubjects
-from vrag.reading.verification.comparison import Agreement, Rounding, compare, read_rounding
+from vrag.reading.conflicts.assertions import Assertion, Slot
+from vrag.reading.conflicts.fact_words import Span, split_words
+from vrag.reading.verification.comparison import Agreement, Rounding, compare
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.folding import fold
-from vrag.text.terms import tokens
 
 _ZERO = Decimal()
-ALIKE = 0.75
-"""Share of equal words from which two sentences are the same but for a part."""
-MAX_NAME_WORDS = 6
+ALIKE = 0.6
+"""Share of equal words from which two sentences may be editions of one."""
+SHORT = 5
+"""Words of a statement of which half must be equal."""
+MAX_PART = 8
+"""Words of the part that two editions of a sentence do not have in common."""
+MAX_GAP = 1
+"""Equal words between two differences that are taken for one."""
+MAX_POSTINGS = 60
+"""Statements of a document with one word beyond which it is too common to find others by."""
+BESIDE = 0.1
+"""What the same statement before or behind two others adds to their likeness."""
+SPELT_ALIKE = 0.9
+"""Share of equal letters from which two names are two spellings of one."""
+MAX_RENAMED = 3
+"""Sentences with one name in place of another from which it is another word for the same."""
 
 
 class ConflictKind(StrEnum):
@@ -31,298 +49,283 @@ class ConflictKind(StrEnum):
     NEGATION = "negation"
 
 
-Span = tuple[int, int]
-_MIN_SHARED = {
-    ConflictKind.NUMBER: 2,
-    ConflictKind.DATE: 2,
-    ConflictKind.UNIT: 2,
-    ConflictKind.NAME: 1,
-    ConflictKind.NEGATION: 3,
-}
-"""Terms that two statements share at least, of documents with words of their titles in common."""
-
-
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """The values on which two assertions disagree: their places in the texts."""
 
     kind: ConflictKind
     spans: tuple[Span, Span]
+    attribute: str = ""
+    """What the values are of, in words of one side; empty where only the sentences tell."""
 
 
-class _Outcome(StrEnum):
+class Outcome(StrEnum):
+    """The result of the comparison of two values."""
+
     SAME = "same"
     OTHER = "other"
     UNIT = "unit"
     UNLIKE = "unlike"
 
 
-_IN_YEAR = re.compile(r"(?<!\bfiscal )(?<!\byear )\b(?:in|since|by|from|until|on|of)\s+$", re.IGNORECASE)
-_ROLES = terms_of(
-    """chair chairman chairwoman chairperson director manager president vice ceo cfo cto coo secretary
-        treasurer author editor owner supplier contractor contact coordinator leader lead head captain founder
-        architect designer publisher manufacturer auditor venue location headquarters seat capital place
-        address landlord tenant lessor lessee buyer seller client customer sponsor host organiser organizer
-        moderator speaker principal minister mayor governor commissioner inspector engineer responsible
-        officer representative curator instructor teacher lecturer investigator supervisor bank insurer
-        provider vendor operator partner department agency institution currency language colour color
-        led headed chaired written signed designed built located held based born founded owned managed
-        produced manufactured supplied approved prepared edited published appointed named called named
-        headquartered situated painted composed invented discovered directed hosted sponsored operated
-        administered audited maintained delivered developed"""
+_ABOUT = re.compile(
+    r"(?:\b(?:about|around|approximately|approx\.?|roughly|nearly|almost|circa|some|(?:more|less) than|over)"
+    r"|[~≈])\s*$",
+    re.IGNORECASE,
 )
-"""Words beside which a name is the value of an attribute."""
-_BEFORE_NAME = re.compile(
-    r"""(?: :\s* | \b(?:is|was|be|been|by|named|called|appointed|elected|as|becomes?|became)\s+
-    | \b(?:located|held|based|born|place|situated|headquartered|produced|manufactured|built|office|offices
-      |headquarters|seat|plant|registered|signed|founded)\s+(?:in|at)\s+ )(?:the\s+|an?\s+)?
-    (?:mr|mrs|ms|dr|prof|professor)?\.?\s*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_AFTER_NAME = re.compile(
-    r"\s*,?\s*(?:is|was|serves as|acts as|has been|remains|became)\s+(?:the|our|its)\s+"
-    r"(?P<role>[\w-]+(?:\s+[\w-]+)?)"
-)
-_NAME = re.compile(
-    r"(?:[A-ZÀ-Þ][\w’'&.-]*|[A-Z]\.)(?:\s+(?:of|de|van|von|der|la|le|and|&)\s+(?=[A-ZÀ-Þ])|\s+(?=[A-ZÀ-Þ]))?"
-)
-_LABEL_NAME = re.compile(rf"^(?P<label>[^:.\d]{{3,60}}):\s*(?P<name>(?:{_NAME.pattern}){{1,6}})[.\s]*$")
-_IS_NAME = re.compile(
-    rf"^(?P<label>(?:The\s|Our\s)?[^:.,]{{3,110}}?)\s(?:is|was)\s(?:the\s)?(?P<name>(?:{_NAME.pattern}){{1,6}})[.\s]*$"
-)
-_NAME_IS = re.compile(
-    rf"^(?P<name>(?:{_NAME.pattern}){{1,6}}),?\s(?:is|was|serves as|acts as)\s(?:the|our|its)\s"
-    r"(?P<label>[^:.,]{3,110})[.\s]*$"
-)
-_OPPOSITES = [
-    tuple(terms_of(side) for side in pair.split("/"))
-    for pair in (
-        "allowed permitted authorised authorized admitted / prohibited forbidden banned disallowed",
-        "included covered covers / excluded excludes",
-        "open / closed",
-        "mandatory required compulsory obligatory / optional voluntary",
-        "approved accepted granted adopted passed / rejected refused denied declined",
-        "available / unavailable",
-        "active enabled / inactive disabled",
-        "possible / impossible",
-        "valid / invalid",
-        "successful succeeded / unsuccessful failed",
-        "safe / unsafe dangerous",
-        "increased rose grew risen climbed increase growth / decreased fell declined dropped decline",
-        "higher / lower",
-        "won / lost",
-        "profit / loss",
-        "legal lawful / illegal unlawful",
-        "renewable / nonrenewable",
-        "refundable / nonrefundable",
-        "public / confidential",
-        "begins starts / ends",
-        "always / never",
-        "with / without",
-        "largest highest biggest most / smallest lowest fewest least",
-    )
-]
 _FROM_TO = re.compile(
     r"\bfrom\s+(?:the\s+)?([\w-]+)[^.;]*?\s(?:to|towards)\s+(?:the\s+)?([\w-]+)", re.IGNORECASE
 )
-_DATED = re.compile(
-    r"""\b(?:found|establish|open|clos|sign|expir|due|begin|began|start|end|complet|launch|elect|born|died|since
-    |effective|deadline|adopt|publish|introduc|inaugurat|built|construct|join|appoint|incorporat
-    |invent|discover|releas|valid|schedul|held|takes?\ place|took\ place|submit|submission|deliver
-    |commission|creat|acquir|merg|retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|issue|review
-    |by\ \d|hand|pay)""",
-    re.IGNORECASE | re.VERBOSE,
+_NEGATIONS = frozenset("not never no cannot nor neither non n't".split())
+_CALENDAR = frozenset(
+    """january february march april may june july august september october november december monday tuesday
+    wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
+    jan feb mar apr jun jul aug sep sept oct nov dec spring summer autumn winter""".split()
 )
-"""Words of which a date may be the value, not the time for which something else holds."""
+_OPPOSITES = [
+    tuple(frozenset(side.split()) for side in row.split("/"))
+    for row in """
+        allowed permitted authorised authorized admitted welcome / prohibited forbidden banned disallowed
+        included covered covers including include includes / excluded excludes excluding except exclude
+        open opens / closed closes
+        mandatory required compulsory obligatory must shall / optional voluntary may can should
+        approved accepted granted adopted passed / rejected refused denied declined
+        available / unavailable
+        active enabled / inactive disabled
+        possible / impossible
+        valid / invalid void
+        successful succeeded / unsuccessful failed
+        safe / unsafe dangerous
+        increased rose grew risen climbed increase growth / decreased fell declined dropped decline decrease
+        higher more above over maximum most / lower less below under minimum least
+        won / lost
+        profit gain / loss
+        legal lawful / illegal unlawful
+        refundable / nonrefundable non-refundable
+        public / confidential private
+        always / never
+        with / without
+        before / after
+        all any / no none
+        paid / unpaid
+        largest highest biggest / smallest lowest fewest
+        daily / weekly / monthly / quarterly / yearly annually annual
+        hour hours / day days / week weeks / month months / year years
+    """.strip().splitlines()
+]
+"""Words of which an edition that has one in place of the other states the opposite, or another time."""
 
 
-def find_disagreement(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
-    """Return what two assertions about the same disagree on; None where they agree or are of other things."""
-    if one.is_distant or other.is_distant or _have_other_ways(one.text, other.text):
+def find_edited(
+    one: Sequence[Assertion], other: Sequence[Assertion]
+) -> Iterator[tuple[Assertion, Assertion, Disagreement]]:
+    """Yield the statements of two editions that were changed in one small part, with that part."""
+    found: list[tuple[Assertion, Assertion, Disagreement]] = []
+    for a, b in _pair(one, other):
+        if disagreement := find_change(a, b):
+            found.append((a, b, disagreement))
+    seen: set[tuple[str, str]] = set()
+    names = Counter(_values(entry) for entry in found if entry[2].kind is ConflictKind.NAME)
+    for entry in found:
+        values = _values(entry)
+        if names[values] >= MAX_RENAMED or (entry[2].kind is ConflictKind.NAME and values in seen):
+            continue
+        seen.add(values)
+        yield entry
+
+
+def _values(entry: tuple[Assertion, Assertion, Disagreement]) -> tuple[str, str]:
+    one, other, found = entry
+    return one.text[slice(*found.spans[0])].casefold(), other.text[slice(*found.spans[1])].casefold()
+
+
+def _pair(one: Sequence[Assertion], other: Sequence[Assertion]) -> Iterator[tuple[Assertion, Assertion]]:
+    """Yield the statements of one edition only that are each the best counterpart of the other."""
+    said = [{a.said for a in side} for side in (one, other)]
+    own = [
+        [n for n, a in enumerate(side) if a.said not in said[1 - k]] for k, side in enumerate((one, other))
+    ]
+    postings: defaultdict[str, list[int]] = defaultdict(list)
+    for number in own[1]:
+        for word in set(other[number].said.split()):
+            postings[word].append(number)
+    rated: list[tuple[float, int, int]] = []
+    for number in own[0]:
+        mine = one[number].said.split()
+        near = Counter(n for word in set(mine) if len(postings[word]) <= MAX_POSTINGS for n in postings[word])
+        for beside, shared in near.items():
+            if (one[number].cell is None) == (other[beside].cell is None):
+                likeness = _rate(mine, other[beside].said.split(), shared)
+                if likeness:
+                    rated.append((likeness + _stand_alike(one, number, other, beside), number, beside))
+    taken: tuple[set[int], set[int]] = set(), set()
+    for _, number, beside in sorted(rated, key=lambda entry: (-entry[0], abs(entry[1] - entry[2]))):
+        if number not in taken[0] and beside not in taken[1]:
+            taken[0].add(number)
+            taken[1].add(beside)
+            yield one[number], other[beside]
+
+
+def _rate(one: Sequence[str], other: Sequence[str], shared: int) -> float:
+    """Return how much of the shorter of two statements is in the longer one; 0 where it is too little."""
+    small = min(len(one), len(other))
+    if 2.5 * shared < small:
+        return 0
+    same = sum(
+        block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    )
+    ratio = 2 * same / (len(one) + len(other))
+    return ratio if ratio >= (0.5 if small <= SHORT else ALIKE) or same >= max(SHORT, 0.8 * small) else 0
+
+
+def _stand_alike(one: Sequence[Assertion], at: int, other: Sequence[Assertion], beside: int) -> float:
+    """Return the weight of the same statement before and behind two others."""
+    same = 0
+    for step in (-1, 1):
+        a, b = at + step, beside + step
+        if 0 <= a < len(one) and 0 <= b < len(other):
+            same += one[a].said == other[b].said
+    return BESIDE * same
+
+
+def find_change(one: Assertion, other: Assertion) -> Disagreement | None:
+    """Return the only part in which two editions of a statement differ, if it changes what is stated."""
+    if one.cell is not None and one.text.rpartition(": ")[0] != other.text.rpartition(": ")[0]:
         return None
-    found = _compare_words(one, other, subjects)
-    if found is None or _is_vague(one, other, found, subjects):
+    words = split_words(one.text), split_words(other.text)
+    folded = [[fold(word) for word, _, _ in side] for side in words]
+    blocks = [
+        (a1, a2, b1, b2)
+        for tag, a1, a2, b1, b2 in SequenceMatcher(None, *folded, autojunk=False).get_opcodes()
+        if tag != "equal"
+        and not _is_beside(one, words[0], (a1, a2))
+        and not _is_beside(other, words[1], (b1, b2))
+    ]
+    if not blocks or blocks[-1][0] - blocks[0][1] > MAX_GAP + sum(a2 - a1 for a1, a2, _, _ in blocks[1:-1]):
         return None
-    if subjects.have_other_periods(one, other, _years_beside(one, other, found)):
+    a1, a2, b1, b2 = blocks[0][0], blocks[-1][1], blocks[0][2], blocks[-1][3]
+    if max(a2 - a1, b2 - b1) > MAX_PART:
         return None
-    return None if subjects.are_apart(one.document, other.document) else found
+    return _compare_values(one, words[0][a1:a2], other, words[1][b1:b2]) or _compare_parts(
+        one, (words[0], a1, a2), other, (words[1], b1, b2)
+    )
 
 
-def _have_other_ways(one: str, other: str) -> bool:
+def _is_beside(assertion: Assertion, words: Sequence[tuple[str, int, int]], part: Span) -> bool:
+    """Return whether words are a heading that stands before a sentence, or another sentence behind it."""
+    start, end = part
+    if start == end:
+        return False
+    if start == 0 and end < len(words) - 1:
+        return words[end][0][0].isupper() and words[end - 1][0].lower() not in _NEGATIONS
+    return end == len(words) and start > 1 and assertion.text[: words[start][1]].rstrip()[-1:] in {*".;:!?"}
+
+
+def _compare_values(
+    one: Assertion, part: list[tuple[str, int, int]], other: Assertion, beside: list[tuple[str, int, int]]
+) -> Disagreement | None:
+    """Compare the values that stand in the changed parts, if they are as many; one of them differs."""
+    if not part or not beside:
+        return None
+    slots = [
+        [slot for slot in assertion.slots if slot.value.start < span[-1][2] and span[0][1] < slot.value.end]
+        for assertion, span in ((one, part), (other, beside))
+    ]
+    if not slots[0] or len(slots[0]) != len(slots[1]):
+        return None
+    for a, b in zip(*slots, strict=True):
+        outcome = compare_slots(one, a, other, b)
+        spans = (a.value.start, a.value.end), (b.value.start, b.value.end)
+        if outcome is Outcome.SAME:
+            continue
+        if outcome is Outcome.UNIT:
+            return Disagreement(ConflictKind.UNIT, spans)
+        is_date = a.value.day is not None or a.value.clock is not None
+        if outcome is Outcome.UNLIKE and (is_date or a.value.amount == b.value.amount):
+            return None if is_date else Disagreement(ConflictKind.UNIT, spans)
+        return Disagreement(ConflictKind.DATE if is_date else ConflictKind.NUMBER, spans)
+    return None
+
+
+Part = tuple[list[tuple[str, int, int]], int, int]
+
+
+def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -> Disagreement | None:
+    """Compare changed parts without values: a denial, an opposite, a month, or a name."""
+    changed = [[word for word, _, _ in side[start:end]] for side, start, end in (part, beside)]
+    folded = [[fold(word) for word in side] for side in changed]
+    plain = [[re.sub(r"n[’']t$|(?<=can)not$", "", w) for w in side if w not in _NEGATIONS] for side in folded]
+    spans = _span(part), _span(beside)
+    if plain[0] == plain[1]:
+        around = [
+            (words, max(start - 1, 0), min(end + 1, len(words))) for words, start, end in (part, beside)
+        ]
+        spans = _span(around[0]), _span(around[1])
+        return Disagreement(ConflictKind.NEGATION, spans) if folded[0] != folded[1] else None
+    if not all(folded):
+        return None
+    if all(word in _CALENDAR for side in folded for word in side):
+        return Disagreement(ConflictKind.DATE, spans)
+    if any(_are_opposite(*sorted(map(frozenset, folded), key=len)[::order]) for order in (1, -1)):
+        return Disagreement(ConflictKind.NEGATION, spans)
+    widened = _widen(part), _widen(beside)
+    first, second = (
+        assertion.text[slice(*_span(side))] for assertion, side in zip((one, other), widened, strict=True)
+    )
+    are_names = all(map(_are_capital, changed)) and names_differ(*(" ".join(side) for side in changed))
+    if not are_names or SequenceMatcher(None, fold(first), fold(second)).ratio() >= SPELT_ALIKE:
+        return None
+    return Disagreement(ConflictKind.NAME, (_span(widened[0]), _span(widened[1])))
+
+
+def _are_opposite(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return whether two parts of a word or two have opposite ones, and no other."""
+    a, b = first - second - _NEGATIONS, second - first - _NEGATIONS
+    if len(a) != 1 or len(b) != 1:
+        return False
+    (x,), (y,) = a, b
+    return any(
+        x in side and y in against
+        for row in _OPPOSITES
+        for side in row
+        for against in row
+        if side is not against
+    )
+
+
+def _are_capital(words: Sequence[str]) -> bool:
+    """Return whether all words, but those as in "Bank of Norway", begin with a capital letter."""
+    small = {"of", "de", "van", "von", "der", "la", "le", "and", "the", "&"}
+    return any(word[0].isupper() for word in words) and all(
+        word[0].isupper() or word in small for word in words
+    )
+
+
+def _widen(part: Part) -> Part:
+    """Return a changed part with the words of the name around it."""
+    words, start, end = part
+    while start > 1 and words[start - 1][0][0].isupper() and words[start][1] - words[start - 1][2] == 1:
+        start -= 1
+    while end < len(words) and words[end][0][0].isupper() and words[end][1] - words[end - 1][2] == 1:
+        end += 1
+    return words, start, end
+
+
+def _span(part: Part) -> Span:
+    """Return the place of a changed part; of an empty one that of the words beside it."""
+    words, start, end = part
+    if start == end:
+        start, end = max(start - 1, 0), min(end + 1, len(words))
+    return words[start][1], words[end - 1][2]
+
+
+def have_other_ways(one: str, other: str) -> bool:
     """Return whether two texts go from one place to another, and not from the same one."""
     first, second = _FROM_TO.search(one), _FROM_TO.search(other)
     return first is not None and second is not None and first[1].lower() == second[2].lower()
 
 
-def agree(one: Assertion, other: Assertion) -> bool:
-    """Return whether two assertions of the same words have the same values."""
-    pairs = list(zip(one.slots, other.slots, strict=False))
-    return bool(pairs) and all(_compare_slots(one, a, other, b) is _Outcome.SAME for a, b in pairs)
-
-
-def _compare_words(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
-    is_text = one.cell is None and other.cell is None
-    if (
-        is_text
-        and (parts := _match_words(one, other)) is not None
-        and (found := _compare_alike(one, other, parts)) is not None
-    ):
-        return found
-    if found := _compare_named(one, other, subjects):
-        return found
-    if one.qualifiers != other.qualifiers or one.is_negated != other.is_negated:
-        return None
-    if not _have_same_terms(one, other, subjects):
-        return None
-    return _compare_free(one, other)
-
-
-def _match_words(one: Assertion, other: Assertion) -> list[tuple[Span, Span]] | None:
-    """Return the words that two sentences do not share, as ranges; None where they share fewer than most."""
-    matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
-    if matcher.real_quick_ratio() < ALIKE or matcher.ratio() < ALIKE:
-        return None
-    return [((a1, a2), (b1, b2)) for tag, a1, a2, b1, b2 in matcher.get_opcodes() if tag != "equal"]
-
-
-def _compare_alike(one: Assertion, other: Assertion, matched: list[tuple[Span, Span]]) -> Disagreement | None:
-    """Compare two sentences of nearly the same words: at most one part of them differs, or one value."""
-    parts = [part for part in matched if _has_content(one, part[0]) or _has_content(other, part[1])]
-    differing = _differing(one, other)
-    if len(parts) > 1 or differing is None:
-        return None
-    if not parts and one.is_negated == other.is_negated:
-        return _compare_in_order(one, other, differing) if one.qualifiers == other.qualifiers else None
-    if differing:
-        return None
-    if not parts:
-        is_turned = one.qualifiers == other.qualifiers
-        return Disagreement(ConflictKind.NEGATION, (_whole(one), _whole(other))) if is_turned else None
-    return None if one.is_negated != other.is_negated else _compare_part(one, other, parts[0])
-
-
-def _compare_part(one: Assertion, other: Assertion, part: tuple[Span, Span]) -> Disagreement | None:
-    """Compare the only part in which two sentences differ."""
-    first, second = part
-    if _are_antonyms(one, first, other, second):
-        kind = ConflictKind.NEGATION
-    elif one.qualifiers == other.qualifiers and _are_names(one, first, other, second):
-        kind = ConflictKind.NAME
-    else:
-        return None
-    return Disagreement(kind, (_span(one, first), _span(other, second)))
-
-
-def _has_content(assertion: Assertion, part: Span) -> bool:
-    return any(word not in STOPS and word not in LIGHT for word in assertion.words[part[0] : part[1]])
-
-
-def _differing(one: Assertion, other: Assertion) -> list[int] | None:
-    """Return the numbers of the values that are not the same, in order; None where they cannot be paired."""
-    if [slot.mark == NUMBER for slot in one.slots] != [slot.mark == NUMBER for slot in other.slots]:
-        return None
-    return [
-        number
-        for number, (a, b) in enumerate(zip(one.slots, other.slots, strict=True))
-        if _compare_slots(one, a, other, b) is not _Outcome.SAME
-    ]
-
-
-def _compare_in_order(one: Assertion, other: Assertion, differing: list[int]) -> Disagreement | None:
-    if len(differing) != 1:
-        return None
-    number = differing[0]
-    return _dispute(one, one.slots[number], other, other.slots[number], is_alike=True)
-
-
-def _dispute(
-    one: Assertion, slot: Slot, other: Assertion, beside: Slot, *, is_alike: bool
-) -> Disagreement | None:
-    """Return the disagreement of two values, if they are of one kind and no times of something else."""
-    outcome = _compare_slots(one, slot, other, beside)
-    spans = (slot.value.start, slot.value.end), (beside.value.start, beside.value.end)
-    if outcome is _Outcome.UNIT:
-        return Disagreement(ConflictKind.UNIT, spans) if is_alike else None
-    if outcome is not _Outcome.OTHER:
-        return None
-    if slot.mark == NUMBER:
-        return Disagreement(ConflictKind.NUMBER, spans)
-    if YEAR in (slot.mark, beside.mark) and not (
-        _is_date_of_event(one, slot) and _is_date_of_event(other, beside)
-        if len(one.slots) > 1 or len(other.slots) > 1
-        else _is_dated(one, other)
-    ):
-        return None
-    if slot.value.clock is None and not is_alike and not _is_dated(one, other):
-        return None
-    return Disagreement(ConflictKind.DATE, spans)
-
-
-def _is_dated(one: Assertion, other: Assertion) -> bool:
-    return _DATED.search(one.text) is not None and _DATED.search(other.text) is not None
-
-
-def _is_date_of_event(assertion: Assertion, slot: Slot) -> bool:
-    """Return whether a year among other values is that of an event: "was appointed director in 2019 and"."""
-    before = assertion.text[max(slot.value.start - 60, 0) : slot.value.start]
-    return _IN_YEAR.search(before) is not None and _DATED.search(before) is not None
-
-
-def _whole(assertion: Assertion) -> Span:
-    return 0, len(assertion.text)
-
-
-def _span(assertion: Assertion, part: Span) -> Span:
-    spans = assertion.spans[part[0] : part[1]]
-    return spans[0][0], spans[-1][1]
-
-
-def _are_antonyms(one: Assertion, first: Span, other: Assertion, second: Span) -> bool:
-    words = _content(one, first), _content(other, second)
-    if not all(len(found) == 1 for found in words):
-        return False
-    a, b = words[0][0], words[1][0]
-    return any((a in x and b in y) or (a in y and b in x) for x, y in _OPPOSITES)
-
-
-def _content(assertion: Assertion, part: Span) -> list[str]:
-    return [word for word in assertion.words[part[0] : part[1]] if word not in STOPS and word not in LIGHT]
-
-
-def _are_names(one: Assertion, first: Span, other: Assertion, second: Span) -> bool:
-    """Return whether two parts are names that stand as the value of an attribute."""
-    for assertion, part in ((one, first), (other, second)):
-        words = assertion.words[part[0] : part[1]]
-        if not 0 < len(words) <= MAX_NAME_WORDS or any(word.startswith("#") for word in words):
-            return False
-        start, end = _span(assertion, part)
-        named = assertion.text[start:end]
-        if _NAME.match(named) is None or not _is_name(named):
-            return False
-        if not _stands_as_value(assertion.text, start, end):
-            return False
-    return _names_differ(one.text[slice(*_span(one, first))], other.text[slice(*_span(other, second))])
-
-
-def _is_name(text: str) -> bool:
-    words = re.findall(r"[^\W\d_][\w’'&.-]*", text)
-    capital = [word for word in words if word[0].isupper()]
-    return bool(capital) and all(
-        word[0].isupper() or word.lower() in {"of", "de", "van", "von", "der", "la", "le", "and", "the"}
-        for word in words
-    )
-
-
-def _stands_as_value(text: str, start: int, end: int) -> bool:
-    before = re.sub(r"(?:[A-ZÀ-Þ][\w’'.-]*\s+)+$", "", text[:start])
-    after = re.sub(r"^(?:\s+[A-ZÀ-Þ][\w’'.-]*)+", "", text[end:])
-    if not before.strip():
-        match = _AFTER_NAME.match(after)
-        return match is not None and not _ROLES.isdisjoint(terms_of(match["role"]))
-    return _BEFORE_NAME.search(before) is not None and not _ROLES.isdisjoint(terms_of(before))
-
-
-def _names_differ(one: str, other: str) -> bool:
+def names_differ(one: str, other: str) -> bool:
     """Return whether two names share no word, and none is made of the initials of the other."""
     first, second = re.findall(r"\w+", fold(one)), re.findall(r"\w+", fold(other))
     if set(first) & set(second):
@@ -333,124 +336,40 @@ def _names_differ(one: str, other: str) -> bool:
     return not (are_short or whole[0].startswith(whole[1]) or whole[1].startswith(whole[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    label: frozenset[str]
-    span: Span
-
-
-def _read_named(assertion: Assertion) -> _Named | None:
-    """Return the attribute and the name of a sentence or a cell that states one: "Chair: Anna Berg"."""
-    if len(assertion.text) > 180 or assertion.slots:
-        return None
-    patterns = (_LABEL_NAME,) if assertion.cell is not None else (_LABEL_NAME, _IS_NAME, _NAME_IS)
-    for pattern in patterns:
-        match = pattern.match(assertion.text)
-        if match is None:
-            continue
-        label = frozenset(token.term for token in tokens(match["label"])) - STOPS - LIGHT
-        if label & _ROLES and not re.search(r",|\band\b", match["name"]):
-            start = match.start("name")
-            return _Named(label, (start, start + len(match["name"].rstrip(" ."))))
-    return None
-
-
-def _compare_named(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> Disagreement | None:
-    first = _read_named(one)
-    second = _read_named(other) if first is not None else None
-    if first is None or second is None:
-        return None
-    if first.label - second.label - _context(other, subjects):
-        return None
-    if second.label - first.label - _context(one, subjects) or not first.label & second.label & _ROLES:
-        return None
-    if not _names_differ(one.text[slice(*first.span)], other.text[slice(*second.span)]):
-        return None
-    return Disagreement(ConflictKind.NAME, (first.span, second.span))
-
-
-def _context(assertion: Assertion, subjects: DocumentSubjects) -> frozenset[str]:
-    """Return the terms that an assertion need not state: of the headings, the caption and the title."""
-    caption = assertion.cell.caption if assertion.cell is not None else frozenset[str]()
-    return assertion.heading | caption | subjects.title_of(assertion.document)
-
-
-def _have_same_terms(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> bool:
-    """Return whether two assertions have the same terms but for those that their headings or titles have."""
-    return not (one.terms - other.terms - _context(other, subjects)) and not (
-        other.terms - one.terms - _context(one, subjects)
-    )
-
-
-def _compare_free(one: Assertion, other: Assertion) -> Disagreement | None:
-    """Compare the values of two assertions whose words stand in another order."""
-    left, right = _free_slots(one, other), _free_slots(other, one)
-    if not left and not right and len(one.slots) == len(other.slots) == 1:
-        return _dispute(one, one.slots[0], other, other.slots[0], is_alike=False)
-    for slot in list(left):
-        match = next((b for b in right if _compare_slots(one, slot, other, b) is _Outcome.SAME), None)
-        if match is not None:
-            left.remove(slot)
-            right.remove(match)
-    if len(left) != 1 or len(right) != 1 or left[0].mark != right[0].mark:
-        return None
-    several = len(one.slots) > 2 or len(other.slots) > 2
-    if several and left[0].counted != right[0].counted:
-        return None
-    if not _counts_same(one, left[0], other, right[0]):
-        return None
-    return _dispute(one, left[0], other, right[0], is_alike=False)
-
-
-def _free_slots(assertion: Assertion, beside: Assertion) -> list[Slot]:
-    """Return the values of an assertion that are no years, and stand in no head of the cell beside it."""
-    heads = beside.text.rpartition(": ")[0] if beside.cell is not None else ""
-    slots = [slot for slot in assertion.slots if slot.mark != YEAR]
-    if assertion.cell is not None:
-        return slots[-1:]
-    return [slot for slot in slots if assertion.text[slot.value.start : slot.value.end].strip() not in heads]
-
-
-def _counts_same(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> bool:
-    return all(
-        not counted or counted in assertion.words or counted in assertion.heading or counted in LIGHT
-        for counted, assertion in ((slot.counted, other), (beside.counted, one))
-    )
-
-
-def _compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> _Outcome:
+def compare_slots(one: Assertion, slot: Slot, other: Assertion, beside: Slot) -> Outcome:
+    """Compare two values, each with the text and the heads around it."""
     a, b = slot.value, beside.value
     if (a.clock is None) != (b.clock is None) or (a.day is None) != (b.day is None):
-        return _Outcome.UNLIKE
+        return Outcome.UNLIKE
     if a.day is not None:
         return _compare_days(one, a, other, b)
     if a.clock is not None:
-        return _Outcome.SAME if a.clock == b.clock else _Outcome.OTHER
+        return Outcome.SAME if a.clock == b.clock else Outcome.OTHER
     return _compare_numbers(one, a, other, b)
 
 
-def _compare_days(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+def _compare_days(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> Outcome:
     if Agreement.SAME in (compare(a, b), compare(b, a)) or _are_swapped(one, a, other, b):
-        return _Outcome.SAME
-    return _Outcome.OTHER if _are_dates_apart(a, b) else _Outcome.UNLIKE
+        return Outcome.SAME
+    return Outcome.OTHER if _are_dates_apart(a, b) else Outcome.UNLIKE
 
 
-def _compare_numbers(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> _Outcome:
+def _compare_numbers(one: Assertion, a: TextValue, other: Assertion, b: TextValue) -> Outcome:
     """Compare two numbers in both directions: either may be the other, rounded or in another unit."""
-    about = read_rounding("", one.text[: a.start]).about != read_rounding("", other.text[: b.start]).about
-    rounding = Rounding(about=about, asked=True)
+    about = any(_ABOUT.search(text) for text in (one.text[: a.start], other.text[: b.start]))
+    rounding = Rounding(asked=True)
     results = {
         compare(a, b, claimed=one.context, around=other.context, rounding=rounding),
         compare(b, a, claimed=other.context, around=one.context, rounding=rounding),
     }
     if min(results) <= Agreement.LOOSE or _are_near(a, b, about=about):
-        return _Outcome.SAME
+        return Outcome.SAME
     if Agreement.OTHER_FORM in results:
-        return _Outcome.UNIT if a.units and b.units else _Outcome.UNLIKE
+        return Outcome.UNIT if a.units and b.units else Outcome.UNLIKE
     is_other = results == {Agreement.OTHER_VALUE}
     if not is_other or _are_of_unlike_units(a, b) or _differ_by_scale(one, a, other, b):
-        return _Outcome.UNLIKE
-    return _Outcome.OTHER
+        return Outcome.UNLIKE
+    return Outcome.OTHER
 
 
 def _are_dates_apart(a: TextValue, b: TextValue) -> bool:
@@ -503,45 +422,3 @@ def _differ_by_scale(one: Assertion, a: TextValue, other: Assertion, b: TextValu
     if x == 0:
         return False
     return any(abs(y / factor - x) <= x / 50 for factor in (10**2, 10**3, 10**6, 10**9))
-
-
-def _years_beside(
-    one: Assertion, other: Assertion, found: Disagreement
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the years of two assertions without those of the values in dispute."""
-    first, second = (
-        frozenset(
-            slot.value.day.year
-            for slot in assertion.slots
-            if slot.value.day is not None and slot.value.day.year and slot.value.start != span[0]
-        )
-        for assertion, span in zip((one, other), found.spans, strict=True)
-    )
-    return first, second
-
-
-def _is_vague(one: Assertion, other: Assertion, found: Disagreement, subjects: DocumentSubjects) -> bool:
-    """Return whether the words that two assertions share do not tell that they are about one thing."""
-    shared = _shared_terms(one, other, subjects)
-    names = {name for name in (one.names | other.names) & shared if len(name) > 2}
-    years = _years_beside(one, other, found)
-    enough = 2 if years[0] and years[0] == years[1] else 3
-    is_specific = len(shared) >= 6 or (bool(names) and len(shared) >= enough)
-    headings = (
-        one.heading - other.heading - set(other.words) - GENERIC,
-        other.heading - one.heading - set(one.words) - GENERIC,
-    )
-    titles = subjects.title_of(one.document), subjects.title_of(other.document)
-    if all(headings) and not is_specific and not (headings[0] <= titles[1] or headings[1] <= titles[0]):
-        return True
-    if one.document == other.document:
-        return not is_specific
-    if titles[0] & titles[1]:
-        return len(shared) < _MIN_SHARED[found.kind]
-    return not is_specific and len(shared) < 5
-
-
-def _shared_terms(one: Assertion, other: Assertion, subjects: DocumentSubjects) -> frozenset[str]:
-    common = (one.terms & other.terms) | (one.qualifiers & other.qualifiers)
-    beside = (one.terms & _context(other, subjects)) | (other.terms & _context(one, subjects))
-    return common | beside

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from vrag.geometry import Box
 from vrag.reading.answer import ReadPage
+from vrag.reading.conflicts.fact_words import LIGHT, QUALIFIERS, STOPS, SYNONYMS, Span, split_words
 from vrag.reading.page_text import read_page_text
 from vrag.reading.tables.table import Cell, DocumentTable
 from vrag.reading.verification.comparison import ValueContext
 from vrag.reading.verification.source_text import SourceText, Statement, read_source
 from vrag.reading.verification.text_values import TextValue, find_values
 from vrag.reading.verification.units import find_units
-from vrag.reading.verification.wording import is_negated
 from vrag.reading.views.text_lines import Rect
-from vrag.text.terms import STOP_WORDS, Token, is_number, stem, tokens
+from vrag.text.folding import fold
+from vrag.text.terms import Token, is_number, tokens
 
 MAX_TOKENS, MIN_TOKENS = 90, 3
 """Words of a sentence that is compared."""
@@ -26,90 +27,13 @@ MAX_HEADING_TOKENS = 9
 """Words of a line that may be a heading."""
 MAX_CELLS = 1500
 """Cells of the tables of a page that are compared."""
+KEY_VALUE_COLUMNS, MAX_PAIR_VALUES, MAX_PERIOD_WORDS = 2, 4, 3
+"""Columns of a table of keys and values, values of one of its cells, and words of a head that is a period."""
 MAX_VALUES = 8
 """Values of a sentence that is compared; one with more is a list or a table without lines."""
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
 """Places of values in the words of an assertion."""
 
-STOPS = (STOP_WORDS | {stem(word) for word in STOP_WORDS}) - {"include", "includ", "included", "includes"}
-"""Stop words, also as the terms that they become."""
-LIGHT = frozenset(
-    token.term
-    for token in tokens(
-        """according accord amount approximately around circa roughly nearly almost exactly precisely equal
-        stand stood come came reach have has had having make made give gave given take took hold held keep
-        kept contain comprise consist count number figure value recorded report reported state
-        stated statement note noted list listed indicate indicated confirm confirmed describe described
-        mention mentioned specify specified show shown shows put currently now presently today still
-        already also altogether overall however therefore moreover furthermore thus hence indeed
-        respectively namely thereby as-is respective certain particular same given set fixed place held hold
-        carry carries take takes taking
-        document source information detail details fact facts
-        correct know known see seen say said says tell told read reads one there being been get got become
-        became remain remained go went lie lay sit amounts totals totalled totaled sum
-        possess need please mr mrs ms dr the of and for with
-        sets gives states reports notes lists indicates confirms puts it as memo memorandum update"""
-    )
-)
-"""Words that say little of what a value belongs to."""
-_SYNONYMS = {
-    token.term: first
-    for row in (
-        "end expire expires expired finish finishes finished conclude concludes terminate terminates",
-        "begin begins began start starts started commence commences",
-        "cost costs price prices pay pays paid charge charges fee",
-        "long length",
-        "wide width",
-        "high height",
-        "deep depth",
-        "old age aged",
-        "heavy weigh weighs weight",
-        "buy buys bought purchase purchases purchased",
-        "build built construct constructed",
-        "employ employs employed employee employees",
-        "found founded establish established",
-        "produce produces produced production",
-        "capacity capacities",
-        "serve serves served",
-        "consume consumes consumed consumption",
-        "attend attended attendance",
-        "visit visited visitor visitors",
-        "increase increases increased rise rises rose risen grow grows grew grown growth",
-        "decrease decreases decreased fall falls fell fallen decline declines declined drop drops dropped",
-    )
-    for first in [tokens(row)[0].term]
-    for token in tokens(row)
-}
-"""Terms that stand for others: verbs and nouns of one attribute. Both kinds of change stay apart."""
-QUALIFIERS = frozenset(
-    token.term
-    for token in tokens(
-        """forecast expect expected target plan planned budget budgeted projection estimate estimated
-        goal aim prediction predicted would could may might should if unless assume hypothetical example
-        instance e.g. i.e. including excluding without average mean median maximum minimum max min least most
-        per each every half quarter quarterly monthly annual annually yearly weekly daily first second third
-        fourth fifth last next previous previously former formerly prior old original originally initial
-        initially until instead rather changed change difference additional further another
-        other others part share percentage percent gross net adjusted male female men women boys girls adult
-        adults children child youth senior north south east west northern southern eastern western upper lower
-        domestic international foreign local internal external direct indirect fixed variable basic diluted
-        current noncurrent fiscal interim total subtotal only remaining rest over below under above
-        before after beginning end opening closing during since earlier later early late spring summer autumn
-        winter morning afternoon evening night weekend weekday weekdays weekends sunday monday tuesday
-        wednesday thursday friday saturday jan feb mar apr jun jul aug sep oct nov dec january february march
-        april june july august september october november december q1 q2 q3 q4 h1 h2 single double triple
-        left right front rear back inner outer primary secondary public private urban rural left-hand"""
-    )
-)
-"""Words that limit a value to a part, a period or a point of view: two assertions with others are of two
-things."""
-_DISTANT = re.compile(
-    r"""\b(?:until|up\ to|formerly|previously|used\ to|no\ longer|had\ been|was\ originally|instead\ of
-    |rather\ than|changed\ from|compared\ (?:with|to)|as\ against|versus|vs\.?|for\ example|for\ instance
-    |e\.g\.|such\ as|suppose|assum\w+|imagine|if|unless|either|or)\b | \?\s*$ | ["“”«»„]""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Signs that a sentence quotes an older value, gives an example, or leaves a choice."""
 _CODE = re.compile(r"\w\(|[={}\[\]\\<>]|[^\W\d]_[^\W\d]|::|->")
 """Signs of a programming language."""
 _ATTRIBUTION = re.compile(
@@ -134,7 +58,6 @@ _LABEL_NUMBER = re.compile(
     re.VERBOSE,
 )
 """The text before a number that is a name."""
-_CAPITAL = re.compile(r"[^\W\d_][\w’'&.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +117,18 @@ class Assertion:
     heading: frozenset[str]
     """The terms of the headings above."""
     context: ValueContext
-    is_negated: bool
-    is_distant: bool
-    """True if it quotes, asks, gives an example or leaves a choice: it asserts no value."""
+    said: str
+    """Its words and numbers in order: two assertions that say the same have the same."""
     cell: CellPlace | None = None
     rect: Rect | None = None
     """The rectangle of a sentence; None of a cell, and without a picture."""
+    asked: str = ""
+    """The question that it answers; empty without one."""
+
+    @property
+    def is_listing(self) -> bool:
+        """True if it has so many values that it is a list or a table without lines."""
+        return len(self.slots) > MAX_VALUES
 
     @property
     def place(self) -> Box | None:
@@ -227,7 +156,7 @@ def read_assertions(page: ReadPage) -> list[Assertion]:
 def terms_of(text: str) -> frozenset[str]:
     """Return the terms of a title or a heading that say what it is about."""
     return frozenset(
-        _SYNONYMS.get(token.term, token.term)
+        SYNONYMS.get(token.term, token.term)
         for token in tokens(text)
         if token.term not in STOPS and not is_number(token.term) and len(token.term) > 1
     )
@@ -240,7 +169,8 @@ def _read_sentences(
     heading = terms_of(page.item.heading)
     starts = [token.start for token in source.tokens]
     above: frozenset[str] = frozenset()
-    for statement in source.statements:
+    asked = ""
+    for statement in _split_lines(source):
         text = source.text[statement.start : statement.end]
         first, last = bisect_left(starts, statement.start), bisect_left(starts, statement.end)
         if inside.holds(statement):
@@ -252,9 +182,18 @@ def _read_sentences(
             for token in source.tokens[first:last]
             if token.start >= begin
         ]
-        if _is_heading(text, own):
+        if _is_heading(text, own) and not asked:
             above = terms_of(text)
-        elif MIN_TOKENS <= len(own) <= MAX_TOKENS and not _DOTS.search(text) and not _CODE.search(text):
+            continue
+        if text.endswith("?"):
+            above, asked = terms_of(text), text
+            continue
+        question, asked = asked, ""
+        if (
+            (1 if question else 2 if ": " in text else MIN_TOKENS) <= len(own) <= MAX_TOKENS
+            and not _DOTS.search(text)
+            and not _CODE.search(text)
+        ):
             yield _assertion(
                 page,
                 text,
@@ -263,7 +202,52 @@ def _read_sentences(
                 heading=heading | above | (terms_of(said[0]) if said else frozenset[str]()),
                 context=statement.context,
                 place=statement,
+                asked=question,
             )
+
+
+_LABELLED = re.compile(r"[\s•*–-]*[A-ZÀ-Þ][^:.!?\n]{1,60}:\s+\S")
+"""The beginning of a line with a label, as in "Length: 320 m"."""
+
+
+def _split_lines(source: SourceText) -> Iterator[Statement]:
+    """Yield the statements; those of several lines with labels line by line."""
+    for statement in source.statements:
+        start, end = source.flat.original(statement.start, statement.end)
+        text = source.item.text[start:end]
+        lines = [match.end() for match in re.finditer(r"\n", text)]
+        if not any(_LABELLED.match(text, at) for at in lines):
+            yield statement
+            continue
+        after_label = _LABELLED.match(text) is not None
+        cuts: list[int] = []
+        for at in lines:
+            is_label = _LABELLED.match(text, at) is not None
+            if is_label or (after_label and re.match(r"\s*[•*–-]", text[at:])):
+                cuts.append(start + at)
+            after_label = after_label or is_label
+        yield from _cut(source, statement, cuts)
+
+
+def _cut(source: SourceText, statement: Statement, cuts: Sequence[int]) -> Iterator[Statement]:
+    """Yield the parts of a statement that begin at places of the original text."""
+    tokens_of = [token for token in source.tokens if statement.start <= token.start < statement.end]
+    pending = list(cuts)
+    begin, before = statement.start, statement.start
+    bounds: list[Span] = []
+    for token in tokens_of:
+        if pending and source.flat.original(token.start, token.end)[0] >= pending[0]:
+            while pending and source.flat.original(token.start, token.end)[0] >= pending[0]:
+                pending.pop(0)
+            if before > begin:
+                bounds.append((begin, token.start))
+            begin = token.start
+        before = token.end
+    for start, last in [*bounds, (begin, statement.end)]:
+        end = start + len(source.text[start:last].rstrip(" •*–-"))
+        if start < end:
+            rect = source.page.rect_of(*source.flat.original(start, end)) if source.page.words else None
+            yield replace(statement, start=start, end=end, rect=rect)
 
 
 class _CellFinder:
@@ -301,6 +285,7 @@ def _assertion(
     heading: frozenset[str],
     context: ValueContext,
     place: Statement | CellPlace,
+    asked: str = "",
 ) -> Assertion:
     values = [value for value in values if not _is_label(text, value)]
     words: list[str] = []
@@ -319,7 +304,7 @@ def _assertion(
         else:
             if token.term == "part" and words and words[-1] in {"tak", "took", "take"}:
                 continue  # to take part
-            words.append(_SYNONYMS.get(token.term, token.term))
+            words.append(SYNONYMS.get(token.term, token.term))
             spans.append((token.start, token.end))
     said = frozenset(word for word in words if not word.startswith("#"))
     qualifiers = said & QUALIFIERS
@@ -340,10 +325,10 @@ def _assertion(
         years,
         heading,
         context,
-        is_negated(text),
-        _DISTANT.search(text) is not None or len(slots) > MAX_VALUES,
+        " ".join(word for word, _, _ in split_words(fold(text))),
         place if isinstance(place, CellPlace) else None,
         None if isinstance(place, CellPlace) else place.rect,
+        asked,
     )
 
 
@@ -371,7 +356,7 @@ def _begins(before: str) -> bool:
 def _counted(own: Sequence[Token], value: TextValue) -> str:
     return next(
         (
-            _SYNONYMS.get(token.term, token.term)
+            SYNONYMS.get(token.term, token.term)
             for token in own
             if token.start >= value.end and token.term not in STOPS and not is_number(token.term)
         ),
@@ -396,16 +381,20 @@ def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
     caption = terms_of(table.caption)
     corner = table.cell_at(max(table.header_rows - 1, 0), 0) if table.header_columns else None
     heading = terms_of(f"{page.item.heading} {corner.text if corner is not None else ''}")
-    body = [cell for cell in table.cells if _is_body(cell, table)]
+    is_pairs = table.width == KEY_VALUE_COLUMNS
+    body = [cell for cell in table.cells if (_is_value(cell, table) if is_pairs else _is_body(cell, table))]
     for cell in body[:MAX_CELLS]:
         rows, columns = table.row_heads(cell.row), table.column_heads(cell.column)
+        if is_pairs:
+            rows = tuple(filter(None, [table.cell_at(cell.row, 0)]))
+            columns = tuple(head for head in columns[:1] if head.row < cell.row and _is_plain_head(head.text))
         heads = [*dict.fromkeys(head for head in (*rows, *columns) if head is not cell)]
         if not heads:
             continue
         label = " · ".join(head.text for head in heads)
         text = f"{label}: {cell.text}"
         values = [value.moved(len(label) + 2) for value in find_values(cell.text)]
-        if len(values) > 1:
+        if len(values) > (MAX_PAIR_VALUES if is_pairs else 1):
             continue
         heads_values = [value for value in find_values(label) if value.day is not None]
         around = [head.box for head in rows if head.box] + ([cell.box] if cell.box else [])
@@ -434,6 +423,19 @@ def _cell_context(label: str, caption: str, units: frozenset[object]) -> ValueCo
     power = powers.get(find_scale(label) or find_scale(caption) or "")
     scales = frozenset({Decimal(10) ** power}) if power else frozenset[Decimal]()
     return ValueContext(units, scales, is_cell=True, words=label)  # pyright: ignore[reportArgumentType]
+
+
+def _is_plain_head(text: str) -> bool:
+    """Return whether a text is a head, or a period, and no value that was taken for a head."""
+    values = find_values(text)
+    return not values or (len(text.split()) <= MAX_PERIOD_WORDS and all(value.is_date for value in values))
+
+
+def _is_value(cell: Cell, table: DocumentTable) -> bool:
+    """Return whether a cell of two columns stands beside its key."""
+    key = table.cell_at(cell.row, 0)
+    is_first = cell.row < table.header_rows and not find_values(cell.text)
+    return cell.column == 1 and bool(cell.text) and key is not None and key is not cell and not is_first
 
 
 def _is_body(cell: Cell, table: DocumentTable) -> bool:

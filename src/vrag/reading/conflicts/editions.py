@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
-from vrag.reading.conflicts.assertions import Assertion, terms_of
+from vrag.reading.conflicts.assertions import terms_of
 from vrag.reading.table_answers.values import Day, find_days
 from vrag.types import Item
 
@@ -17,12 +15,6 @@ HEAD_CHARS = 700
 """Characters at the beginning of a document in which its title, date and edition are looked for."""
 MAX_TITLE_LINES, MAX_TITLE_WORDS = 4, 12
 """Lines at the beginning of a document, and words of a line, that are its title."""
-MIN_MENTIONS = 2
-"""Times that a name stands in a document that it is about."""
-SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
-"""Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
-REVISION = 0.8
-"""Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 GENERIC = terms_of(
     """report annual memo memorandum note notes minutes contract agreement manual guide handbook document
     letter final page summary overview policy plan sheet copy introduction information
@@ -63,7 +55,13 @@ _DATING = re.compile(
       |since)\b[\w\s:,(]{0,16}$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_YEAR = re.compile(r"(?<![\d.,/-])(?:FY|CY)?((?:19|20)\d\d)(?:[/–-](\d\d)(?!\d))?(?![\d,/-]|\.\d)")
+_SUBJECT_LINE = re.compile(
+    r"^\W*(?:re|subject|concerning|regarding|about|betreff)\b\s*[:.]?\s*(.{3,120})$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LETTER = re.compile(r"^\W*(?:dear\b|hi\b|hello\b|to:|from:)", re.IGNORECASE | re.MULTILINE)
+"""The beginning of a letter, whose first lines name who wrote it."""
+_YEAR = re.compile(r"(?<![\d.,/-])(?:FY|CY)?((?:19|20)\d\d)(?:[/–-](\d\d)(?!\d))?(?![\d/-]|[.,]\d)")
 _DAY_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?([0-2]\d|3[01])(?!\d)")
 
 
@@ -91,6 +89,8 @@ class DocumentRevision:
     rank: int
     """1 if its words say that it replaces another, -1 if they say that it is replaced or no more than a
     draft, else 0."""
+    head: str = ""
+    """Its title and its subject line."""
     modified: datetime | None = None
     """The time at which its file was changed."""
 
@@ -122,7 +122,9 @@ def read_revision(document: DocumentFacts, first: Item | None) -> DocumentRevisi
     """Read what the name and the first item of a document say about it."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\-./\\+()]+", " ", PurePath(document.name).stem)
     head = first.text[:HEAD_CHARS] if first is not None else ""
-    title = f"{first.heading if first is not None else ''}\n{_find_title(head)}"
+    title = "\n".join(_SUBJECT_LINE.findall(head))
+    if not _LETTER.search(head):
+        title = f"{first.heading if first is not None else ''}\n{_find_title(head)}\n{title}"
     both = f"{name}\n{head}"
     days = _find_dates(head)
     if match := _DAY_IN_NAME.search(PurePath(document.name).stem):
@@ -144,6 +146,7 @@ def read_revision(document: DocumentFacts, first: Item | None) -> DocumentRevisi
         _SERIES.search(f"{name} {title}") is not None,
         tuple(dict.fromkeys(word.lower() for word in (*older, *newer))),
         -1 if older and not newer else 1 if newer and not older else 0,
+        title,
         modified,
     )
 
@@ -152,7 +155,12 @@ def _find_title(head: str) -> str:
     """Return the lines at the beginning that are no running text."""
     title: list[str] = []
     for line in filter(None, map(str.strip, head.splitlines())):
-        if len(title) == MAX_TITLE_LINES or len(line.split()) > MAX_TITLE_WORDS or line[-1] in ".;,":
+        if (
+            len(title) == MAX_TITLE_LINES
+            or len(line.split()) > MAX_TITLE_WORDS
+            or line[-1] in ".;,?"
+            or (title and ": " in line)
+        ):
             break
         title.append(line)
     return "\n".join(title)
@@ -200,91 +208,3 @@ def find_newer(one: DocumentRevision, other: DocumentRevision) -> int | None:
         return None
     days = (one.modified - other.modified).total_seconds() / 86400
     return None if abs(days) < 1 else 0 if days > 0 else 1
-
-
-def _are_numbered_apart(one: DocumentRevision, other: DocumentRevision) -> bool:
-    """Return whether two documents have codes of one kind, and none in common."""
-    kinds = {word for word, _ in one.codes} & {word for word, _ in other.codes}
-    return bool(kinds) and one.codes.isdisjoint(other.codes)
-
-
-def _are_of_series(one: DocumentRevision, other: DocumentRevision) -> bool:
-    """Return whether two documents are of one series, with other dates."""
-    return (
-        one.is_serial
-        and other.is_serial
-        and bool(one.dated and other.dated)
-        and one.dated != other.dated
-        and not (one.is_revision or other.is_revision)
-    )
-
-
-@dataclass(slots=True)
-class DocumentSubjects:
-    """Which documents are about the same, or made of one template about something else."""
-
-    editions: Mapping[str, DocumentRevision]
-    _keys: dict[str, set[tuple[str, ...]]] = field(default_factory=dict[str, "set[tuple[str, ...]]"])
-    _terms: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
-    _names: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
-    _apart: dict[tuple[str, str], bool] = field(default_factory=dict["tuple[str, str]", bool])
-
-    def add(self, document: str, assertions: Iterable[Assertion]) -> None:
-        """Add the assertions of a page."""
-        keys = self._keys.setdefault(document, set())
-        terms = self._terms.setdefault(document, set())
-        names = self._names.setdefault(document, Counter())
-        for assertion in assertions:
-            terms.update(assertion.words, assertion.heading)
-            names.update(assertion.names)
-            if assertion.cell is None and len(assertion.terms) >= 2:
-                keys.add(assertion.key)
-
-    def are_apart(self, one: str, other: str) -> bool:
-        """Return whether two documents are of one template and about something else: other names, years."""
-        if one == other:
-            return False
-        pair = (one, other) if one < other else (other, one)
-        if pair not in self._apart:
-            self._apart[pair] = self._compare(*pair)
-        return self._apart[pair]
-
-    def _compare(self, one: str, other: str) -> bool:
-        first, second = self.editions[one], self.editions[other]
-        if _are_numbered_apart(first, second) or _are_of_series(first, second):
-            return True
-        keys = self._keys.get(one, set()), self._keys.get(other, set())
-        shared, smaller = len(keys[0] & keys[1]), min(map(len, keys))
-        if shared < max(MIN_TEMPLATE, SHARED_TEMPLATE * smaller):
-            return False
-        have_dates = first.dated is not None and second.dated is not None and first.dated != second.dated
-        if have_dates and shared < REVISION * smaller and not (first.is_revision or second.is_revision):
-            return True
-        return bool(self._own_names(one, other) and self._own_names(other, one))
-
-    def _own_names(self, one: str, other: str) -> set[str]:
-        """Return the names that one document is about and the other does not have."""
-        revision, others = self.editions[one], self._terms.get(other, set()) | self.editions[other].title
-        named = {name for name, count in self._names[one].items() if count >= MIN_MENTIONS}
-        title = {term for term in revision.title if term in self._names[one]}
-        return {term for term in (named | title) - others if len(term) > 2}
-
-    def have_other_periods(
-        self, one: Assertion, other: Assertion, years: tuple[frozenset[int], frozenset[int]]
-    ) -> bool:
-        """Return whether two assertions are of different years: of their own, or of their documents'."""
-        if all(years):
-            return years[0] != years[1]
-        editions = self.editions[one.document], self.editions[other.document]
-        if one.document == other.document:
-            return bool(years[0] or years[1])
-        if not any(years) and all(revision.is_revision for revision in editions):
-            return False
-        first, second = years[0] or editions[0].years, years[1] or editions[1].years
-        if any(years):
-            return not (first and second and not first.isdisjoint(second))
-        return bool(first and second) and first.isdisjoint(second)
-
-    def title_of(self, document: str) -> frozenset[str]:
-        """Return the terms that name the subject of a document."""
-        return self.editions[document].title

@@ -1,0 +1,438 @@
+"""The facts of linked documents that are about the same: each the best partner of the other.
+
+Two facts are compared by the weight of the words that they share. What makes a pair doubtful is left out:
+a second partner that is nearly as good, another time, part or thing, and a value that both documents state.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from vrag.reading.conflicts.alignment import (
+    ConflictKind,
+    Disagreement,
+    Outcome,
+    compare_slots,
+    have_other_ways,
+    names_differ,
+)
+from vrag.reading.conflicts.assertions import Assertion
+from vrag.reading.conflicts.fact_words import COMMON, ENDS, EXTREMES, RATES, TIMES, root
+from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
+from vrag.reading.conflicts.subjects import DocumentSubjects
+from vrag.reading.verification.text_values import TextValue
+from vrag.text.terms import tokens
+
+MIN_SCORE = 0.6
+"""Share of the weight of their words that two facts have in common."""
+MIN_PREDICATE_SCORE = 0.7
+MIN_LONG_TERMS = 3
+"""Words that the facts of two long texts share, and a sentence and its denial without a known predicate."""
+MARGIN = 0.1
+"""What the best partner of a fact has more than the second."""
+MIN_AGREEING, MIN_AGREEING_PREDICATE = 0.7, 0.85
+"""Share of the best score from which a fact with the same value shows that the documents agree."""
+MAX_POSTINGS = 120
+"""Facts of one document with one word beyond which it is too common to find others by."""
+MIN_LARGE, MIN_DENIED, MOST_LARGE = 0.5, 0.6, 0.75
+"""Share of the words of the longer of two sentences that both have, if that is only one word."""
+MAX_RARE = 4
+"""Facts of each of two documents with one word that alone tells what two of them are of."""
+MOST_MISSING, MOST_UNASKED = 0.4, 0.5
+"""Shares of the weight of a label, and of a question, that the other fact may lack."""
+HALF = 0.5
+"""Worth of a word that stands in the clause of one fact, and elsewhere in the sentence of the other."""
+MAX_UNCONFIRMED = 4
+"""Conflicts of two documents, with fewer facts that agree, from which they are about two things."""
+_RANKS = frozenset(
+    token.term
+    for token in tokens(
+        "first second third fourth fifth last left right front rear early late upper lower single double"
+    )
+)
+"""Words of which two facts about the same do not have different ones."""
+_BOUNDS = {"maximum", "minimum"}
+_IS = re.compile(r"(?:\b(?:is|was|are|were|of|to|at|by)|[:=])\s*(?:only\s|about\s)?$", re.IGNORECASE)
+_PRICE: frozenset[str] = frozenset((root("price"), root("list"), root("rate")))
+_MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Partner:
+    fact: StatedFact
+    score: float
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class FactMatcher:
+    """The facts of documents, by their words."""
+
+    subjects: DocumentSubjects
+    _facts: defaultdict[str, list[StatedFact]] = field(
+        default_factory=lambda: defaultdict[str, list[StatedFact]](list)
+    )
+    """By document."""
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    _postings: dict[tuple[str, str, str], list[StatedFact]] = field(
+        default_factory=dict[tuple[str, str, str], list[StatedFact]]
+    )
+    _total: int = 0
+
+    def add(self, assertion: Assertion, facts: Iterable[StatedFact]) -> None:
+        """Add the facts of an assertion."""
+        words: set[str] = set()
+        for fact in facts:
+            self._facts[assertion.document].append(fact)
+            words |= fact.core | fact.around
+            for term in fact.core | fact.around:
+                if term[0] == "#":
+                    continue
+                self._postings.setdefault((assertion.document, _kind_of(fact), term), []).append(fact)
+        self._counts.update(words)
+        self._total += 1
+
+    def find(
+        self, among: Callable[[Assertion], bool] | None = None
+    ) -> Iterator[tuple[StatedFact, StatedFact, Disagreement]]:
+        """Yield the facts that disagree, with their values; only of assertions that `among` accepts."""
+        documents = list(self._facts)
+        for number, one in enumerate(documents):
+            for other in documents[number + 1 :]:
+                if self.subjects.are_linked(one, other) and not self.subjects.are_apart(one, other):
+                    yield from self._compare(one, other, among)
+
+    def _compare(
+        self, one: str, other: str, among: Callable[[Assertion], bool] | None
+    ) -> Iterator[tuple[StatedFact, StatedFact, Disagreement]]:
+        found: list[tuple[StatedFact, StatedFact, Disagreement]] = []
+        agreed = self._find_agreed(one, other)
+        for fact in self._facts[one]:
+            if id(fact) in agreed:
+                continue
+            best = self._choose(self._partners(fact, other), agreed)
+            if best is None:
+                continue
+            if among is not None and not (among(fact.assertion) or among(best.fact.assertion)):
+                continue
+            back = self._choose(self._partners(best.fact, one), agreed)
+            if back is None or (back.fact is not fact and back.fact.text.casefold() != fact.text.casefold()):
+                continue
+            if not self._is_doubtful(fact, best.fact):
+                found.append((fact, best.fact, _disagree(fact, best)))
+        found = list(
+            {(a.text.casefold(), b.text.casefold(), d.kind): (a, b, d) for a, b, d in found}.values()
+        )
+        confirmed = (
+            len(agreed) + self._count_same_predicates(one, other) if len(found) >= MAX_UNCONFIRMED else 1
+        )
+        if len(found) < MAX_UNCONFIRMED or (confirmed and 4 * confirmed >= len(found)):
+            yield from found
+
+    def _count_same_predicates(self, one: str, other: str) -> int:
+        same = 0
+        for fact in self._facts[one]:
+            if fact.kind is FactKind.PREDICATE:
+                partners = self._partners(fact, other)[:1]
+                same += sum(p.outcome is Outcome.SAME and p.score >= MIN_PREDICATE_SCORE for p in partners)
+        return same
+
+    def _find_agreed(self, one: str, other: str) -> set[int]:
+        """Return the facts of two documents, by identity, that say the same: no side of a conflict."""
+        agreed = {
+            id(fact)
+            for document, beside in ((one, other), (other, one))
+            for fact in self._facts[document]
+            if self.subjects.says(beside, fact.assertion)
+        }
+        for fact in self._facts[one]:
+            if fact.kind is FactKind.PREDICATE:
+                continue
+            same = [partner for partner in self._partners(fact, other) if partner.outcome is Outcome.SAME]
+            if same and same[0].score >= MIN_SCORE:
+                agreed |= {id(fact), *(id(partner.fact) for partner in same if partner.score >= MIN_SCORE)}
+        return agreed
+
+    def _partners(self, fact: StatedFact, document: str) -> list[_Partner]:
+        """Return the facts of a document that may be about the same, the best first."""
+        near: dict[int, StatedFact] = {}
+        for term in fact.core:
+            candidates = self._postings.get((document, _kind_of(fact), term), ())
+            if len(candidates) <= MAX_POSTINGS:
+                near.update((id(one), one) for one in candidates)
+        found = (self._rate(fact, one) for one in near.values())
+        return sorted(filter(None, found), key=lambda partner: -partner.score)
+
+    def _choose(self, partners: list[_Partner], agreed: set[int]) -> _Partner | None:
+        """Return the best partner, if it says something else and no other one comes near it."""
+        partners = [one for one in partners if one.outcome is Outcome.SAME or id(one.fact) not in agreed]
+        if not partners or partners[0].outcome is Outcome.SAME:
+            return None
+        best = partners[0]
+        least = MIN_PREDICATE_SCORE if best.fact.kind is FactKind.PREDICATE else MIN_SCORE
+        if best.score < least:
+            return None
+        for partner in partners[1:]:
+            share = MIN_AGREEING_PREDICATE if best.fact.kind is FactKind.PREDICATE else MIN_AGREEING
+            if partner.outcome is Outcome.SAME and partner.score >= share * best.score:
+                return None
+            is_same = partner.fact.text.casefold() == best.fact.text.casefold() or (
+                best.fact.kind is FactKind.PREDICATE and partner.outcome is best.outcome
+            )
+            if partner.score > best.score - MARGIN and not is_same:
+                return None
+        return best
+
+    def _weight(self, term: str) -> float:
+        if self.subjects.is_name(term):
+            return 0.5
+        if term[0] in "#~":
+            return 1.0
+        return math.log((self._total + 20) / (self._counts[term] + 1))
+
+    def _mass(self, terms: Iterable[str]) -> float:
+        return sum(map(self._weight, terms))
+
+    def _rate(self, one: StatedFact, other: StatedFact) -> _Partner | None:
+        """Compare two facts; None where they cannot be about the same."""
+        outcome = _compare_values(one, other)
+        if outcome is None or (one.years and other.years and one.years.isdisjoint(other.years)):
+            return None
+        known = self.subjects.known_to(one.assertion), self.subjects.known_to(other.assertion)
+        if one.kind is FactKind.NAME and not (
+            self._is_named(one, known[1]) and self._is_named(other, known[0])
+        ):
+            return None
+        shared = one.core & other.core
+        half = ((one.core & other.around) | (one.around & other.core)) - shared
+        sizes = (
+            self._mass(one.core - (known[1] - other.core - other.around)),
+            self._mass(other.core - (known[0] - one.core - one.around)),
+        )
+        mass = self._mass(shared) + HALF * self._mass(half)
+        small, large = (min(mass / max(size, 0.1), 1) for size in sorted(sizes))
+        if not self._are_of_one_label(one, other, known):
+            return None
+        telling = {
+            term for term in (shared | half) - (known[0] & known[1]) - TIMES - COMMON if term[0] not in "#~="
+        }
+        if len(telling) < self._least(one, other, large, telling):
+            return None
+        if self.subjects.name_others(one, other):
+            return None
+        is_predicate = one.kind is FactKind.PREDICATE and not (one.is_labelled or other.is_labelled)
+        weight = 0.4 if is_predicate else 0.7
+        return _Partner(other, weight * small + (1 - weight) * large, outcome)
+
+    def _are_of_one_label(
+        self, one: StatedFact, other: StatedFact, known: tuple[frozenset[str], frozenset[str]]
+    ) -> bool:
+        """Return whether each fact has the words of the label or the question of the other."""
+        for a, b, beside in ((one, other, known[1]), (other, one, known[0])):
+            label = {
+                term
+                for term in a.asked - TIMES - EXTREMES - COMMON - ENDS
+                if len(term) > 1 and not term.isdecimal()
+            }
+            said = (
+                b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset[str]())
+            )
+            most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
+            if self._mass(label - said) > most * self._mass(label):
+                return False
+        return True
+
+    def _is_rare(self, term: str, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether few facts of two documents have a word."""
+        return all(
+            len(self._postings.get((fact.assertion.document, _kind_of(fact), term), ())) <= MAX_RARE
+            for fact in (one, other)
+        )
+
+    def _least(self, one: StatedFact, other: StatedFact, large: float, telling: set[str]) -> float:
+        """Return how many telling words two facts share at least, if `large` is that of the longer one.
+
+        Two long texts state the same only in sentences of nearly the same words, or in labels and tables.
+        """
+        documents = one.assertion.document, other.assertion.document
+        is_sentence = not (one.is_labelled or other.is_labelled)
+        is_number = one.kind not in (FactKind.PREDICATE, FactKind.NAME)
+        if is_sentence and self.subjects.are_long(*documents):
+            return MIN_LONG_TERMS if is_number else math.inf
+        if one.kind is FactKind.PREDICATE:
+            if not is_sentence:
+                return 1
+            if large < (MIN_DENIED if _classes(one) else MOST_LARGE):
+                return math.inf
+            if not _classes(one):
+                return MIN_LONG_TERMS
+            is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
+            return 1 if is_short and large >= MOST_LARGE else 2
+        is_rare = any(self._is_rare(term, one, other) for term in telling)
+        least = MIN_LARGE / 2 if self.subjects.share_subject(*documents) else MIN_LARGE
+        return 1 if is_rare and (large >= least or not is_sentence) else 2
+
+    def _is_named(self, fact: StatedFact, known: frozenset[str]) -> bool:
+        """Return whether words are a name: not of the subject that is `known`, nor the only one to begin."""
+        if _is_said(fact, known):
+            return False
+        words = [root(token.term) for token in tokens(fact.text)]
+        return any(map(self.subjects.is_name, words)) and not (len(words) == 1 and fact.span[0] == 0)
+
+    def _is_doubtful(self, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether two facts may be of other times, parts or things."""
+        years = _share_years(one, other)
+        for a, b in ((one, other), (other, one)):
+            said = b.core | b.around | self.subjects.known_to(b.assertion)
+            is_limit = b.is_labelled and not b.limits & _BOUNDS and _is_lasting(b)
+            ignored = {"adult", "past", "previous", "prior", "earlier"} if all(years) else {"adult"}
+            ignored |= _BOUNDS if is_limit else set[str]()
+            limits = {limit for limit in a.limits - b.limits - ignored if limit not in said}
+            if limits or a.adjunct - said:
+                return True
+            places = {term for term in a.places if self.subjects.is_name(term)}
+            if places and places.isdisjoint(said):
+                return True
+        rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
+        if all(rates) and rates[0] != rates[1]:
+            return True
+        ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
+        if all(ranks) and ranks[0].isdisjoint(ranks[1]):
+            return True
+        if have_other_ways(one.assertion.text, other.assertion.text):
+            return True
+        return self.subjects.are_of_other_things(one, other) or self.subjects.have_other_periods(
+            one.assertion, other.assertion, years
+        )
+
+
+def _share_years(one: StatedFact, other: StatedFact) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the years of two facts; for both those of a sentence that the clause of the other has."""
+    first, second = one.years, other.years
+    if first != second:
+        if first and first <= other.assertion.years:
+            second = first
+        elif second and second <= one.assertion.years:
+            first = second
+    return first, second
+
+
+def _compare_values(one: StatedFact, other: StatedFact) -> Outcome | None:
+    """Return whether two facts say the same; None where they cannot be compared."""
+    if one.kind is FactKind.PREDICATE:
+        return _compare_predicates(one, other)
+    if one.kind is FactKind.NAME:
+        if _is_said(one, other.core | other.around) or _is_said(other, one.core | one.around):
+            return None
+        return Outcome.OTHER if names_differ(one.text, other.text) else Outcome.SAME
+    if one.kind is FactKind.NUMBER:
+        return _compare_numbers(one, other)
+    if one.rate and other.rate and one.rate != other.rate:
+        return None
+    outcome = _compare_slots(one, other)
+    return None if outcome is Outcome.UNLIKE else outcome
+
+
+def _compare_slots(one: StatedFact, other: StatedFact) -> Outcome:
+    assert one.slot is not None
+    assert other.slot is not None
+    return compare_slots(one.assertion, one.slot, other.assertion, other.slot)
+
+
+def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
+    """Compare two numbers; two without units must count the same."""
+    assert one.slot is not None
+    assert other.slot is not None
+    outcome = _compare_slots(one, other)
+    a, b = one.slot.value, other.slot.value
+    is_like = outcome is not Outcome.UNLIKE
+    if outcome is Outcome.UNIT:
+        is_like = _are_of_one_quantity(a, b)
+    elif outcome is Outcome.OTHER:
+        counted = bool(a.units) or (_counts(one, other) and _counts(other, one))
+        is_like = bool(a.units) == bool(b.units) and counted
+    return outcome if is_like else None
+
+
+def _kind_of(fact: StatedFact) -> str:
+    """Return what facts have in common that can be compared: their kind, of predicates what they state."""
+    if fact.kind is not FactKind.PREDICATE:
+        return fact.kind
+    return " ".join(sorted(_classes(fact))).replace("=duty", "=allow")
+
+
+def _is_lasting(fact: StatedFact) -> bool:
+    """Return whether a value is a time that something lasts, which a label may give without "up to"."""
+    units = fact.slot.value.units if fact.slot is not None else ()
+    return any(unit.dimension in ("duration", "months") for unit in units)
+
+
+def _is_money(fact: StatedFact) -> bool:
+    units = fact.slot.value.units if fact.slot is not None else ()
+    return any(unit.dimension in _MONEY for unit in units)
+
+
+def _is_said(fact: StatedFact, words: frozenset[str]) -> bool:
+    """Return whether a name stands among the words beside another one: it is no other value for it."""
+    return {root(token.term) for token in tokens(fact.text)} <= words
+
+
+def _counts(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether a fact has the word for what a number of the other counts; a label needs none."""
+    assert one.slot is not None
+    if one.is_labelled:
+        return True
+    if not one.assertion.text[one.span[1] :].lstrip()[:1].isalpha():
+        return _IS.search(one.assertion.text[: one.span[0]]) is not None
+    return root(one.slot.counted) in other.core | other.around
+
+
+def _compare_predicates(one: StatedFact, other: StatedFact) -> Outcome | None:
+    """Return whether one predicate denies the other; what must be may not be forbidden."""
+    classes = _classes(one), _classes(other)
+    if classes[0] != classes[1]:
+        duty, ban = sorted((one, other), key=lambda fact: "=duty" not in fact.core)
+        is_banned = "=duty" in duty.core and "=allow" in ban.core and duty.is_positive and not ban.is_positive
+        return Outcome.OTHER if is_banned else None
+    return Outcome.SAME if one.is_positive == other.is_positive else Outcome.OTHER
+
+
+def _are_of_one_quantity(a: TextValue, b: TextValue) -> bool:
+    """Return whether two values with other units measure one thing."""
+    first, second = ({"money" if u.dimension in _MONEY else u.dimension for u in v.units} for v in (a, b))
+    return not first.isdisjoint(second) and set(a.units).isdisjoint(b.units)
+
+
+def _classes(fact: StatedFact) -> set[str]:
+    return {term for term in fact.core if term.startswith("=")}
+
+
+def _disagree(fact: StatedFact, partner: _Partner) -> Disagreement:
+    """Return what two facts disagree on."""
+    kinds = {
+        FactKind.NUMBER: ConflictKind.NUMBER,
+        FactKind.DATE: ConflictKind.DATE,
+        FactKind.CLOCK: ConflictKind.DATE,
+        FactKind.NAME: ConflictKind.NAME,
+        FactKind.PREDICATE: ConflictKind.NEGATION,
+    }
+    kind = ConflictKind.UNIT if partner.outcome is Outcome.UNIT else kinds[fact.kind]
+    return Disagreement(kind, (fact.span, partner.fact.span), _name_attribute(fact, partner.fact))
+
+
+def _name_attribute(one: StatedFact, other: StatedFact) -> str:
+    """Return the words for what two facts are of: a label, a question, or those of a sentence in order."""
+    labelled = [fact for fact in (one, other) if fact.is_labelled]
+    if labelled:
+        label = labelled[0].assertion.asked or labelled[0].label
+        return label[:1].lower() + label[1:].rstrip("?")
+    shared = one.core & (other.core | other.around)
+    pairs = zip(one.assertion.words, one.assertion.spans, strict=True)
+    places = [
+        span for word, span in pairs if root(word) in shared and not (one.span[0] <= span[0] < one.span[1])
+    ]
+    return " ".join(one.assertion.text[slice(*span)] for span in places)

@@ -1,0 +1,106 @@
+"""Facts of two documents in other forms: sentences, labels, tables, and answers to questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrag.reading.answer import ReadPage
+from vrag.reading.conflicts.alignment import ConflictKind
+from vrag.reading.conflicts.editions import DocumentFacts
+from vrag.reading.conflicts.fact_words import root
+from vrag.reading.conflicts.finder import Conflict, find_conflicts
+from vrag.testing import passage
+from vrag.text.terms import stem
+
+LEASE = """Lease of 14 Bramble Court
+
+The monthly rent of the flat is £1,180. The lease lasts two years. Smoking is not permitted in the flat.
+The agent for repairs is Dovecote Services. The tenancy begins on 1 September 2025."""
+CARD = """Facts about 14 Bramble Court
+
+{}"""
+
+
+def compare(one: str, other: str) -> list[Conflict]:
+    """Find the conflicts of two text files, each one passage."""
+    pages = [ReadPage(passage(name, 1, text)) for name, text in (("lease.md", one), ("other.md", other))]
+    by_item = {page.item.id: page for page in pages}
+    documents = [(DocumentFacts(page.item.document, page.item.document_name), [page]) for page in pages]
+    return find_conflicts(documents, by_item.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        ("Please pay the rent of £1,280 each month.", "number", ("£1,180", "£1,280")),
+        ("Monthly rent: £1,280", "number", ("£1,180", "£1,280")),
+        ("What is the monthly rent?\n\n£1,280.", "number", ("£1,180", "£1,280")),
+        ("Q: How much is the monthly rent?\n\nA: It is £1,280.", "number", ("£1,180", "£1,280")),
+        ("Duration of the lease: 3 years", "number", ("two years", "3 years")),
+        ("Smoking is allowed in the flat.", "negation", ("not permitted", "allowed")),
+        ("Is smoking permitted in the flat?\n\nYes.", "negation", ("not permitted", "Yes")),
+        ("Agent for repairs: Marlow Finch", "name", ("Dovecote Services", "Marlow Finch")),
+        ("Beginning of the tenancy: 1 October 2025", "date", ("1 September 2025", "1 October 2025")),
+    ],
+)
+def test_a_fact_that_another_form_states_otherwise_is_told(
+    text: str, kind: str, values: tuple[str, str]
+) -> None:
+    (conflict,) = compare(LEASE, CARD.format(text))
+
+    assert conflict.kind == ConflictKind(kind)
+    assert tuple(side.value.strip(".") for side in conflict.sides) == values
+    assert [side.name for side in conflict.sides] == ["lease.md", "other.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please pay the rent of £1,180.00 each month.",
+        "Duration of the lease: 24 months",
+        "Until 2023 the monthly rent was £1,020.",
+        "A monthly rent of £1,250 was proposed.",
+        "The average monthly rent is £1,250.",
+        "The rent of the flat is £14,160 per year.",
+        "In winter, the monthly rent of the garage is £60.",
+        "Monthly rent: £1,180; after 2027: £1,250",
+        "Smoking is permitted on the balcony.",
+        "Is smoking permitted in the flat?\n\nNo.",
+        "The agent for lettings is Marlow Finch.",
+        "Updated: 1 October 2025",
+        "How long does the notice take?\n\nIt is 3 years.",
+        "The monthly rent at Halden Freight is £640.",
+        "Monthly rent of the garage: £60",
+    ],
+)
+def test_the_same_value_another_time_part_or_thing_is_no_conflict(text: str) -> None:
+    assert compare(LEASE, CARD.format(text)) == []
+
+
+def test_documents_about_other_things_are_not_compared() -> None:
+    other = LEASE.replace("14 Bramble Court", "Harbour Mews").replace("£1,180", "£950")
+
+    assert compare(LEASE + " Nobody leaves Bramble Court.", other + " Nobody leaves Harbour Mews.") == []
+
+
+def test_the_topic_of_a_conflict_is_a_label_or_words_in_their_order() -> None:
+    (labelled,) = compare(LEASE, CARD.format("Monthly rent: £1,280"))
+    (written,) = compare(LEASE, CARD.format("The monthly rent of the flat is £1,280 from today."))
+
+    assert labelled.attribute == "monthly rent"
+    assert written.attribute == "monthly rent flat"
+    assert labelled.subject == "Lease of 14 Bramble Court"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("insurance", "insured"),
+        ("chaired", "chairman"),
+        ("length", "long"),
+        ("cost", "price"),
+        ("annual", "year"),
+    ],
+)
+def test_verb_and_noun_of_one_attribute_have_the_same_root(one: str, other: str) -> None:
+    assert root(stem(one)) == root(stem(other))
