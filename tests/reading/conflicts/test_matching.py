@@ -57,6 +57,7 @@ def test_a_fact_that_another_form_states_otherwise_is_told(
     "text",
     [
         "Please pay the rent of £1,180.00 each month.",
+        "What was the monthly rent until the end of 2019?\n\nIt was £980.",
         "Duration of the lease: 24 months",
         "Until 2023 the monthly rent was £1,020.",
         "A monthly rent of £1,250 was proposed.",
@@ -75,6 +76,11 @@ def test_a_fact_that_another_form_states_otherwise_is_told(
 )
 def test_the_same_value_another_time_part_or_thing_is_no_conflict(text: str) -> None:
     assert compare(LEASE, CARD.format(text)) == []
+
+
+def test_both_apostrophes_are_one() -> None:
+    rule = "Note on 14 Bramble Court\n\nYou don't need a key for the cellar. The bell doesn't ring at night."
+    assert compare(rule, rule.replace("'", "’") + "\n\nIt is new.") == []
 
 
 def test_documents_about_other_things_are_not_compared() -> None:

@@ -227,7 +227,9 @@ class _FactReader:
             texts.append(self._text[slice(*self._leading)])
         found = {name for name, sign in LIMITS.items() if any(map(sign.search, texts))}
         found |= {
-            name for name in ("maximum", "minimum", "average") if LIMITS[name].search(self._assertion.asked)
+            name
+            for name in ("maximum", "minimum", "average", "past")
+            if LIMITS[name].search(self._assertion.asked)
         }
         if NEGATION.search(texts[0]) and "maximum" not in found:
             found.add("not")
