@@ -115,7 +115,7 @@ class FoundConflict(BaseModel):
 
     @property
     def places(self) -> frozenset[tuple[str, str]]:
-        """What tells one conflict from another: items and values of both sides."""
+        """The items and values of both sides, by which conflicts are told apart."""
         return frozenset((side.item, side.value) for side in self.sides)
 
     @property

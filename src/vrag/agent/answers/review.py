@@ -142,22 +142,8 @@ def review_answer(
     )
     disagreeing: tuple[FoundConflict, ...] = ()
     if conflicts:
-        context = supported.reading.context if supported.reading is not None else ""
-        shown = () if places else tuple(episode.seen)
-        disagreeing = tolerate_fault(
-            UnreadPart.EVIDENCE,
-            "The answer could not be compared with other documents",
-            partial(
-                find_answer_conflicts,
-                given,
-                context,
-                supported.cited,
-                environment,
-                question=question.text if shown else "",
-                shown=shown,
-            ),
-            (),
-        )
+        seen = () if places else tuple(episode.seen)
+        disagreeing = _find_conflicts(question, given, supported, environment, seen)
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}
     to_judge = ClaimsToJudge(question.text, given, (), supported.citations, supported.cited, jpegs)
@@ -173,6 +159,27 @@ def review_answer(
         to_judge=to_judge if checks else None,
     )
     return review.with_checks(checks) if checks else review
+
+
+def _find_conflicts(
+    question: Question, given: str, supported: SupportedAnswer, environment: Environment, seen: Sequence[str]
+) -> tuple[FoundConflict, ...]:
+    """Compare what an answer rests on with other documents, and with the items `seen` by a model."""
+    context = supported.reading.context if supported.reading is not None else ""
+    return tolerate_fault(
+        UnreadPart.EVIDENCE,
+        "The answer could not be compared with other documents",
+        partial(
+            find_answer_conflicts,
+            given,
+            context,
+            supported.cited,
+            environment,
+            question=question.text if seen else "",
+            shown=seen,
+        ),
+        (),
+    )
 
 
 def read_claims_again(

@@ -45,9 +45,9 @@ def compare(
 
     Examples:
 
-      vrag eval compare without vimrag --out comparison
+      vrag eval compare no-model vimrag --out comparison
 
-      vrag eval compare without vimrag --measure turns --measure visual_tokens
+      vrag eval compare no-model vimrag --measure turns --measure visual_tokens
     """
     thumbnails = evaluation_report.parse_pictures(pictures)
     first, second = read_evaluation(a), read_evaluation(b)

@@ -116,7 +116,7 @@ def run(
 
     Examples:
 
-      vrag eval run mmlongbench --out without
+      vrag eval run mmlongbench --out no-model
 
       vrag eval run merged --out vimrag --agent vimrag --model Qwen3-VL-8B --base-url http://localhost:8002/v1
 

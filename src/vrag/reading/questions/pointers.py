@@ -156,7 +156,7 @@ def find_positions(text: str) -> list[int]:
 
 
 class CaptionFit(IntEnum):
-    """How well a line of a page fits a numbered part; the less, the better."""
+    """The fit of a line of a page to a numbered part; the less, the better."""
 
     CAPTION = 0
     """It begins with the name of the part, as captions and headings do."""

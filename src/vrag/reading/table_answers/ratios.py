@@ -148,7 +148,7 @@ class RatioAnswer:
 
 
 class RatioQuestion(NamedTuple):
-    """What a question for a ratio names."""
+    """The ratio, the period and the other words that a question names."""
 
     ratio: FinancialRatio
     period: Day

@@ -58,7 +58,7 @@ class CellMeasure(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is to be said behind a number, such as "(in thousands of euros)"; empty for nothing.
+        """The scale and unit behind a number, such as "(in thousands of euros)"; empty without any.
 
         >>> CellMeasure("thousand", "€").text, CellMeasure("million").text, CellMeasure("", "kg").text
         ('(in thousands of euros)', '(in millions)', 'kg')

@@ -54,7 +54,7 @@ def worst_verdict(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict | None:
 
 
 class ClaimDoubt(StrEnum):
-    """What speaks against a claim."""
+    """A reason against a claim."""
 
     READING = "second_reading"
     """The picture shows another number than the stored text."""

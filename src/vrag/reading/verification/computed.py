@@ -75,7 +75,7 @@ class Operand:
 
 
 class Derivation(NamedTuple):
-    """How a number follows from others."""
+    """The computation by which a number follows from others."""
 
     text: str
     """The computation, for people: `1,210 − 1,150`."""

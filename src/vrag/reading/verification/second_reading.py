@@ -59,7 +59,7 @@ class Strip(NamedTuple):
 
 
 class StripText(NamedTuple):
-    """What OCR reads on a strip."""
+    """The text that OCR reads on a strip."""
 
     text: str
     score: float

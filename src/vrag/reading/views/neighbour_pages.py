@@ -1,4 +1,4 @@
-"""What a page has in common with the pages before and behind it: its way of writing numbers, and its tables.
+"""The pages beside a page: their way of writing numbers is its own, and its tables may go on there.
 
 A table that goes on on the next page is one table: its rows have the heads of its first part, and its largest
 value or its sum is that of all parts. Pages are opened only where a table may go on, or where a number such
