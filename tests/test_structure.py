@@ -25,6 +25,11 @@ BANNED_WORDS = frozenset(
 """Metaphors that once named classes, functions and variables."""
 
 
+CHARACTER_SET = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+UNSAFE_QUANTIFIER = re.compile(r"(?<!\\)(?:[*+?]|\d\}|,\})\+(?![,=])|\(\?>")
+"""Possessive quantifiers and atomic groups of regular expressions, not the signs of a table of signs."""
+
+
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -42,6 +47,22 @@ def identifiers(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             names.add(node.attr)
     return names
+
+
+def find_unsafe_quantifiers(tree: ast.Module) -> list[str]:
+    """Strings of a module that imports `re` in which a possessive quantifier or an atomic group stands.
+
+    Python 3.11.0 to 3.11.4 match them wrongly around groups (python/cpython#101955, #106052).
+    """
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    if "re" not in imported:
+        return []
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return [
+        text
+        for text in texts
+        if isinstance(text, str) and UNSAFE_QUANTIFIER.search(CHARACTER_SET.sub("x", text))
+    ]
 
 
 def find_file(module: str) -> Path:
@@ -124,6 +145,17 @@ def test_names_use_the_words_of_the_field() -> None:
     ]
 
     assert found == []
+
+
+def test_no_regular_expression_needs_a_newer_patch_of_python() -> None:
+    found = {str(path.relative_to(SOURCE)): find_unsafe_quantifiers(parse(path)) for path in FILES}
+
+    assert {path: texts for path, texts in found.items() if texts} == {}
+
+
+@pytest.mark.parametrize("pattern", ["(?:ab)*+", "[a-z]*+", "a++", "a{1,3}+", "(?>a)"])
+def test_an_unsafe_quantifier_is_found(pattern: str) -> None:
+    assert find_unsafe_quantifiers(ast.parse(f"import re\nre.compile(r'{pattern}')")) == [pattern]
 
 
 def test_no_module_imports_itself_through_others() -> None:

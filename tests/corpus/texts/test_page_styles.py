@@ -215,10 +215,11 @@ def test_colors_that_are_not_opaque_or_not_known_hide_nothing() -> None:
         "<style>" + "b div div div div{color:red}" * 200 + "</style>" + "<div>" * 400 + "words",
         "<style>" + ".zz ~ div,div:nth-child(2n){color:red}</style>" + "<div>words</div>" * 3000,
         "<style>" + ".a" * 50_000 + "{color:red}</style>words",
+        "<style>" + f".{'é' * 280}!{{color:red}}" * 20 + "</style>words",
         "<style>b{content:" + "'a' " * 50_000 + "}</style>words",
         "<p style='" + "color:red;" * 50_000 + "'>words",
     ],
-    ids=["comments", "quotes", "nested", "deep", "siblings", "classes", "content", "inline"],
+    ids=["comments", "quotes", "nested", "deep", "siblings", "classes", "letters", "content", "inline"],
 )
 def test_hostile_styles_cost_little(html: str) -> None:
     start = time.process_time()

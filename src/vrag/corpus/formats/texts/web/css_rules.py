@@ -38,9 +38,9 @@ SHORT_NAMES = {
 }
 """Properties that count as another one."""
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
-_SIGN = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[{};]", re.DOTALL)
+_SIGN = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{};]", re.DOTALL)
 _DECLARATION = re.compile(
-    r"""(?:^|;)\s*(?P<name>-?[a-zA-Z][\w-]*)\s*:\s*(?P<value>(?:"[^"]*+"|'[^']*+'|[^;"'])*+)"""
+    r"""(?:^|;)\s*(?P<name>-?[a-zA-Z][\w-]*)\s*:\s*(?P<value>(?:"[^"]*"|'[^']*'|[^;"'])*)"""
 )
 _IMPORTANT = re.compile(r"\s*!\s*important\s*$", re.IGNORECASE)
 _FEATURE = re.compile(r"\(\s*(?P<name>[\w-]+)\s*:\s*(?P<value>[\w.%/ -]+?)\s*\)")

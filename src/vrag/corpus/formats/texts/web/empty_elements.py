@@ -7,7 +7,7 @@ import re
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 """HTML elements that have no end."""
 _EMPTY_ELEMENT = re.compile(
-    r"""<(?P<name>[A-Za-z][\w:.-]*+)(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*+"|'[^']*+')*+)/>"""
+    r"""<(?P<name>[A-Za-z][\w:.-]*)(?![\w:.-])(?P<attributes>(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*)/>"""
 )
 
 

@@ -18,7 +18,7 @@ MAX_PAGE_CHARS = 1_000_000
 SYMBOL_FONTS = re.compile(r"icon|awesome|symbol|glyph|dashicons|material", re.IGNORECASE)
 """Names of fonts whose letters are pictures."""
 _TOKEN = re.compile(
-    r"""\s+|"(?P<double>(?:[^"\\]|\\.)*+)"|'(?P<single>(?:[^'\\]|\\.)*+)'|attr\(\s*(?P<name>[\w:-]+)\s*\)"""
+    r"""\s+|"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|attr\(\s*(?P<name>[\w:-]+)\s*\)"""
     r"|(?:url|counters?|[a-z-]*gradient)\([^()]*\)|(?:open|close)-quote",
     re.DOTALL | re.IGNORECASE,
 )

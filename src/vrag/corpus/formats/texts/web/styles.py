@@ -26,14 +26,14 @@ MAX_FOUND = 2_000_000
 """Elements that lexbor finds for all selectors of a page, at most."""
 MAX_SELECTOR_CHARS = 300
 MAX_CACHED_STYLES = 20_000
-_NAME = r"(?:[\w-]|[^\x00-\x7f]|\\[^\n])+"
+_NAME = r"(?:[a-zA-Z0-9_-]|[^\x00-\x7f]|\\[^\n])+"
 _SIMPLE = re.compile(rf"(?P<tag>[a-zA-Z][\w-]*|\*)?(?P<rest>(?:[.#]{_NAME})*)")
 _PART = re.compile(rf"([.#])({_NAME})")
 _ATTRIBUTE = r"""\[[\w:-]+(?:[~|^$*]?=(?:"[^"]*"|'[^']*'|[\w-]+))?\]"""
 _COMPOUND = (
-    rf"(?:[a-zA-Z][\w-]*|\*)?(?:[.#]{_NAME}|{_ATTRIBUTE}|:root|:first-child|:last-child|:not\([.\w-]+\))*+"
+    rf"(?:[a-zA-Z][\w-]*|\*)?(?:[.#]{_NAME}|{_ATTRIBUTE}|:root|:first-child|:last-child|:not\([.\w-]+\))*"
 )
-_COMPLEX = re.compile(rf"{_COMPOUND}(?:\s*[>+]\s*{_COMPOUND}|\s+{_COMPOUND}){{0,3}}+")
+_COMPLEX = re.compile(rf"{_COMPOUND}(?:\s*[>+]\s*{_COMPOUND}|\s+{_COMPOUND}){{0,3}}")
 _NOT = re.compile(r":not\(([^()]*)\)")
 _PSEUDO_ELEMENT = re.compile(r"::?(before|after)$")
 _ESCAPED = re.compile(r"\\(.)")
