@@ -96,6 +96,7 @@ def open_environment(
     options = EnvironmentOptions(
         hits=settings.hits or (METHODS[settings.agent].hits if has_model else MAX_PLACES),
         show=settings.show or (1 if has_model else MAX_PLACES),
+        select=settings.select if has_model and METHODS[settings.agent].follows_checkpoints else 0,
         tables=settings.tables,
         padding=settings.padding,
         documents=documents,
