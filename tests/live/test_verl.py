@@ -117,7 +117,7 @@ def test_the_doctor_reads_a_configuration_with_its_settings(folder: Path) -> Non
     assert "trainer.epochs" in messages["no section has it"]
     assert messages["no key of ours"].startswith("vrag.seconds_left: ")
     assert "train_batch_size" in messages["verl's own check"]
-    assert "nnodes must be > 0 in separate async training" in messages["its trainer's"]
+    assert "train_batch_size must equal parameter_sync_step" in messages["its trainer's"]
     assert messages["packed without flash-attn"].startswith("Rows are packed")
 
 
@@ -147,7 +147,9 @@ def test_a_mask_of_verl_is_1_where_a_token_is_trained_on(folder: Path) -> None:
     found = job(folder, "masks")
     assert found["rejected"] == [[1, 0, 0]]
     assert found["sessions"]["kept"] == pytest.approx([0.7071, 0.7071, -0.7071], abs=1e-3)
-    assert found["sessions"]["masked"] == pytest.approx([0, 0, -0.7071], abs=1e-3)  # the right run is not praised
+    assert found["sessions"]["masked"] == pytest.approx(
+        [0, 0, -0.7071], abs=1e-3
+    )  # the right run is not praised
     assert [found["gradients"][agent]["loss"] for agent in ("vrag", "vimrag")] == ["vanilla", "gspo"]
     for one in found["gradients"].values():
         assert one["zeroed"][1] == [0, 0, 0]
@@ -231,7 +233,7 @@ def test_what_the_model_was_told_has_no_advantage_and_padding_counts_nowhere(
 
 
 def test_nothing_is_masked_where_the_reward_contradicts_the_judge(step: dict[str, Any]) -> None:
-    """Wrong answers are worth more here: there is no reward for a dead end to remove, nor blame for evidence."""
+    """Wrong answers are worth more here: a dead end has no reward to remove, nor found evidence blame."""
     found = step["shaped"]
     said = {row["key"][-3:]: row["said"] for row in found["rows"]}
     assert [key for key, one in said.items() if one["masked"]] == ["0_1", "1_0"]  # what GGPO would mask
@@ -256,7 +258,9 @@ def test_the_asynchronous_trainer_gives_the_same_credit_to_interrupted_rollouts(
     assert (found["metrics"]["vrag/sessions"], found["metrics"]["vrag/missing"]) == (3, 1)
 
 
-def test_rollouts_of_older_weights_are_weighted_and_rejected_tokens_have_no_advantage(step: dict[str, Any]) -> None:
+def test_rollouts_of_older_weights_are_weighted_and_rejected_tokens_have_no_advantage(
+    step: dict[str, Any],
+) -> None:
     found = step["separate_async"]
     for one in found["after"].values():
         if not one["padding"]:
@@ -265,7 +269,9 @@ def test_rollouts_of_older_weights_are_weighted_and_rejected_tokens_have_no_adva
     for key, one in found["rejected"].items():
         assert one["masked_in"] == 0
         assert one["told"] == [0]
-        assert one["counted"] == found["after"][key]["counted"]  # the edit does not reach the mask that verl counts by
+        assert (
+            one["counted"] == found["after"][key]["counted"]
+        )  # the edit does not reach the mask that verl counts by
 
 
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-# ruff: noqa: ANN001, ANN201, PT018
+# ruff: noqa: ANN001, ANN201
 """Run by the Python that has verl: both agents in real verl, with a scripted server in place of GPUs.
 
 Usage: python verl_job.py FOLDER PART
@@ -100,15 +100,19 @@ def configurations(_folder: Path) -> dict[str, Any]:
     from vrag.doctor.verl import VerlRun
     from vrag.rl.trainers.verl.options import options_of, shipped
 
-    # For LoRA, verl asks its module for vLLM, which cannot be imported without vLLM, for the ranks that there are.
+    # For LoRA, verl asks a module that needs vLLM for the ranks that there are.
     for name in ("verl.workers.rollout.vllm_rollout", "verl.workers.rollout.vllm_rollout.utils"):
         sys.modules[name] = ModuleType(name)
-    sys.modules[name].get_vllm_max_lora_rank = lambda rank: rank
+        vars(sys.modules[name])["get_vllm_max_lora_rank"] = lambda rank: rank
     found: dict[str, Any] = {}
     for name in shipped():
         modes = ["null"] if name.startswith("lora") else ["null", "separate_async"]
         for agent, attention, mode in product(("vrag", "vimrag"), ("sdpa", "flash_attention_2"), modes):
-            given = (f"agent={agent}", f"attention={attention}", *(() if mode == "null" else (f"mode={mode}",)))
+            given = (
+                f"agent={agent}",
+                f"attention={attention}",
+                *(() if mode == "null" else (f"mode={mode}",)),
+            )
             run = VerlRun(name, given)
             check = run.check_configuration()
             found[f"{name} {' '.join(given)}"] = facts(run.config) | {
@@ -174,7 +178,8 @@ def facts(config) -> dict[str, Any]:
         "attention": config.actor_rollout_ref.model.override_config.attn_implementation,
         "packed": config.actor_rollout_ref.model.use_remove_padding,
         "gpus": config.trainer.n_gpus_per_node,
-        "rollout_gpus": config.actor_rollout_ref.rollout.nnodes * config.actor_rollout_ref.rollout.n_gpus_per_node,
+        "rollout_gpus": config.actor_rollout_ref.rollout.nnodes
+        * config.actor_rollout_ref.rollout.n_gpus_per_node,
         "mode": config.trainer.v1.trainer_mode,
         "correction": config.algorithm.rollout_correction.rollout_is,
         "lora": config.actor_rollout_ref.model.lora_rank,
@@ -236,7 +241,7 @@ def masks(folder: Path) -> dict[str, Any]:
 
 
 def session_advantages(last: float) -> list[float]:
-    """By verl's `grpo`: of a right session of two rows, the last with such a mask, and of a wrong one of one."""
+    """By verl's `grpo`: of a right session of two rows, the last with such a mask, and of a wrong one."""
     import numpy as np
     import torch
     from verl.protocol import DataProto
@@ -254,13 +259,15 @@ def session_advantages(last: float) -> list[float]:
 
 
 def gradients(config) -> dict[str, Any]:
-    """Of verl's loss by the log-probabilities of two rows: the second without an advantage, or without a mask."""
+    """Of verl's loss by the log-probabilities of two rows, the second without advantage or without mask."""
     import torch
     from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
     from verl.utils.config import omega_conf_to_dataclass
 
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
-    actor.global_batch_info.update(dp_size=1, batch_num_tokens=None, global_batch_size=2, loss_scale_factor=None)
+    actor.global_batch_info.update(
+        dp_size=1, batch_num_tokens=None, global_batch_size=2, loss_scale_factor=None
+    )
     old = torch.tensor([[-1.0, -2.0, -0.5], [-0.3, -0.7, -1.5]])
     reference = old - 0.25
     found: dict[str, Any] = {"loss": actor.policy_loss.loss_mode}
@@ -271,9 +278,12 @@ def gradients(config) -> dict[str, Any]:
         ref = reference.clone()
         ref[1] = old[1]  # as the trainer sets it
         mode = actor.loss_agg_mode
-        loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(old, log_prob, spread, masks, mode, actor, None)
+        loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
+            old, log_prob, spread, masks, mode, actor, None
+        )
         kl = kl_penalty(log_prob, ref, actor.kl_loss_type)
         (loss + 0.01 * agg_loss(kl, masks, mode, **actor.global_batch_info)).backward()
+        assert log_prob.grad is not None
         found[name] = log_prob.grad.tolist()
     return found
 
@@ -354,7 +364,9 @@ async def one_step(folder: Path, name: str) -> dict[str, Any]:
         ],
     }
     if name == "separate_async":
-        config.algorithm.rollout_correction.rollout_rs = "token_k1"  # rejects all tokens: their ratio is e^-0.75
+        config.algorithm.rollout_correction.rollout_rs = (
+            "token_k1"  # rejects all tokens: their ratio is e^-0.75
+        )
         config.algorithm.rollout_correction.rollout_rs_threshold = "0.9_1.1"
         found["rejected"] = read_advantages(trainer._compute_advantage(batch, {}))
     return found
@@ -447,7 +459,9 @@ def read_advantages(batch) -> dict[str, Any]:
             "ref": sorted(set(data["ref_log_prob"].tolist())),
             "masked_in": int(mask.sum()),
             "counted": int(data["loss_mask"].sum()),
-            "weights": sorted(set(data["rollout_is_weights"][mask].tolist())) if "rollout_is_weights" in data else [],
+            "weights": sorted(set(data["rollout_is_weights"][mask].tolist()))
+            if "rollout_is_weights" in data
+            else [],
         }
     return found
 

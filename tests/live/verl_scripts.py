@@ -55,7 +55,7 @@ class Script:
 
 
 class InterruptedScript:
-    """verl's client for asynchronous trainers over a server whose every reply is cut in two by new weights."""
+    """verl's client of asynchronous trainers. New weights cut every reply of its server in two."""
 
     def __init__(self, folder: str, scripts: list[list[str | None]]) -> None:
         from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
@@ -63,7 +63,7 @@ class InterruptedScript:
         whole, rests = Script(folder, scripts), {}
         self.calls = whole.calls
 
-        async def generate(_client, request_id, *, prompt_ids, **more):
+        async def generate(_client, request_id, *, prompt_ids, **more) -> Any:
             if request_id in rests:  # it is given the prompt and the first half
                 start, output = rests.pop(request_id)
                 assert prompt_ids[-len(start) :] == start

@@ -132,7 +132,10 @@ class VerlRun:
         utils, checks = library("verl.trainer.ppo.utils"), library("verl.utils.config")
         checks.validate_config(config, utils.need_reference_policy(config), utils.need_critic(config))
         library("omegaconf").OmegaConf.resolve(config)
-        mode, gpus = config.trainer.v1.trainer_mode, f"{config.trainer.nnodes * config.trainer.n_gpus_per_node} GPUs"
+        mode, gpus = (
+            config.trainer.v1.trainer_mode,
+            f"{config.trainer.nnodes * config.trainer.n_gpus_per_node} GPUs",
+        )
         library("verl.trainer.ppo.v1").get_trainer_cls(mode)(config)
         options_of(config)
         model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
@@ -168,8 +171,8 @@ class VerlRun:
         counts: list[str] = []
         for name in ("train_files", "val_files"):
             given = self.config.data[name]
-            for path in [given] if isinstance(given, str) else given:
-                counts.append(f"{path}: {count_questions(Path(path)):,} questions")
+            paths = [given] if isinstance(given, str) else given
+            counts += [f"{path}: {count_questions(Path(path)):,} questions" for path in paths]
         return ok("; ".join(counts) + ".")
 
     def check_collection(self) -> Check:
@@ -201,7 +204,9 @@ def count_questions(path: Path) -> int:
     parquet: Any = importlib.import_module("pyarrow.parquet")
     with parquet.ParquetFile(path) as table:
         if absent := [column for column in COLUMNS if column not in table.schema_arrow.names]:
-            raise TrainingError(f"{path} has no columns: {', '.join(absent)}.", "Make it again: vrag data convert")
+            raise TrainingError(
+                f"{path} has no columns: {', '.join(absent)}.", "Make it again: vrag data convert"
+            )
         count = int(table.metadata.num_rows)
         if not count:
             raise TrainingError(f"{path} has no rows.", "Make it again: vrag data convert")

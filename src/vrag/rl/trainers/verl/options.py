@@ -1,4 +1,4 @@
-"""The configurations for verl that come with this package, and their section `vrag`: search, agents, rewards."""
+"""The configurations for verl of this package, and their section `vrag`: search, agents and rewards."""
 
 from __future__ import annotations
 

@@ -112,7 +112,10 @@ def unpack_features(
 
 PLACES: dict[str, Callable[[], None]] = {
     "verl.experimental.agent_loop.agent_loop": _register_loops,
-    **{f"verl.trainer.ppo.v1.trainer_{mode}": partial(_register_trainer, name) for name, mode in TRAINERS.items()},
+    **{
+        f"verl.trainer.ppo.v1.trainer_{mode}": partial(_register_trainer, name)
+        for name, mode in TRAINERS.items()
+    },
     "verl.experimental.reward_loop.reward_manager.naive": _register_reward_manager,
     "verl.models.transformers.qwen2_vl": _correct_text_rows,
 }

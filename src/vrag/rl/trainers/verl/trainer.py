@@ -5,10 +5,10 @@ traps of verl 0.9.1 are avoided. Its `grpo` gives a group of one its raw reward,
 differ their rounding errors: both are 0 here. Every other estimator of verl takes rows for trajectories, so
 that long ones dominate their group: here each session counts once.
 
-A mask mu of GGPO is the opposite of a mask of verl, which is 1 where a token is trained on. A row with mu = 1
-gets the advantage 0 and keeps verl's mask. It counts in the mean; were its mask 0, and it the last of its
-session, verl's `grpo` would give the whole session the advantage 0; and a mask that is edited after the rollout
-reaches `response_mask`, but not `loss_mask`, by which verl counts tokens.
+A mask of verl is 1 where a token is trained on: the opposite of mu of GGPO. A row with mu = 1 gets the
+advantage 0 and keeps verl's mask. So it counts in the mean. Were its mask 0, and it the last row of its
+session, verl's `grpo` would give the whole session the advantage 0; and masks edited after the rollout reach
+`response_mask`, but not `loss_mask`, by which verl counts tokens.
 """
 
 from __future__ import annotations
