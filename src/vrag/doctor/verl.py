@@ -132,15 +132,10 @@ class VerlRun:
         utils, checks = library("verl.trainer.ppo.utils"), library("verl.utils.config")
         checks.validate_config(config, utils.need_reference_policy(config), utils.need_critic(config))
         library("omegaconf").OmegaConf.resolve(config)
-        mode, gpus = (
-            config.trainer.v1.trainer_mode,
-            f"{config.trainer.nnodes * config.trainer.n_gpus_per_node} GPUs",
-        )
+        mode = config.trainer.v1.trainer_mode  # the constructor puts that of verl in its place
         library("verl.trainer.ppo.v1").get_trainer_cls(mode)(config)
         options_of(config)
         model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-        if rollout.nnodes:
-            gpus += f" and {rollout.nnodes * rollout.n_gpus_per_node} for rollouts"
         attention = model.override_config.get("attn_implementation")
         if model.use_remove_padding and attention != FLASH:
             raise TrainingError(
@@ -148,6 +143,9 @@ class VerlRun:
                 f"verl packs rows only with flash-attn: attention=sdpa or attention={FLASH}",
             )
         self.config = config
+        gpus = f"{config.trainer.nnodes * config.trainer.n_gpus_per_node} GPUs"
+        if rollout.nnodes:
+            gpus += f" and {rollout.nnodes * rollout.n_gpus_per_node} for rollouts"
         return ok(
             f"agent {rollout.agent.default_agent_loop}, trainer {mode}, {gpus}, groups of {rollout.n}, "
             f"{config.data.train_batch_size} questions per step, attention {attention}."
