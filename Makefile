@@ -224,7 +224,7 @@ lock: ## Resolve the dependencies anew
 lock-verl: ## Resolve the dependencies of training with verl anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile $(filter-out --universal,$(LOCK)) --python-platform x86_64-manylinux_2_28 \
+	$(BIN)/uv pip compile --upgrade $(filter-out --universal,$(LOCK)) --python-platform x86_64-manylinux_2_28 \
 		pyproject.toml --extra verl -o requirements-verl.lock
 
 clean: ## Remove what the targets made

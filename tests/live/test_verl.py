@@ -63,34 +63,62 @@ def test_the_entry_point_registers_both_agents_the_trainer_and_the_reward(folder
     assert found["loops"] == {
         name: f"vrag.rl.trainers.verl.agent_loops.{name}" for name in ("vrag", "vimrag")
     }
-    assert found["trainer"]
+    assert found["trainers"] == [True, True]
     assert found["manager"] == "VragRewardManager"
     assert len(found["imported"]) < 10  # `import verl` happens in every process, and stays as light as it was
 
 
-def test_every_configuration_composes_with_verl_s_own(folder: Path) -> None:
+def test_every_configuration_is_accepted_by_verl(folder: Path) -> None:
     found = job(folder, "configurations")
-    assert sorted(found) == [
-        f"{name}/{agent}"
-        for name in ("lora_24gb", "qwen2_5_vl_3b", "qwen2_5_vl_7b", "qwen3_vl_8b")
-        for agent in ("vimrag", "vrag")
-    ]
-    for name, one in found.items():
-        assert one["loop"] == name.rpartition("/")[2]
-        assert (one["loss"], one["credit"]) == (
-            ("gspo", "node") if one["loop"] == "vimrag" else ("vanilla", "trajectory")
+    assert len(found) == 3 * 2 * 2 * 2 + 2 * 2  # names, agents, attentions and trainers; LoRA has one trainer
+    for one in found.values():
+        agent, attention, mode = one["asked"]
+        assert one["status"] == "ok"
+        assert (one["loop"], one["attention"]) == (agent, attention)
+        assert one["packed"] is (attention == "flash_attention_2")
+        assert (one["loss"], one["credit"], one["clip"]) == (
+            ("gspo", "node", 4e-4) if agent == "vimrag" else ("vanilla", "trajectory", 0.2)
         )
-    reference = [one for name, one in found.items() if not name.startswith("lora")]
-    for one in reference:
+        if mode == "separate_async":
+            assert (one["mode"], one["gpus"], one["rollout_gpus"]) == ("separate_async", 4, 4)
+            assert one["correction"] == "token"
+        else:
+            assert (one["mode"], one["rollout_gpus"], one["correction"]) == ("sync", 0, None)
+    for one in (one for name, one in found.items() if not name.startswith("lora")):
         assert (one["group"], one["questions"], one["lr"], one["warmup"]) == (5, 32, 1e-6, 5)
         assert one["kl"] == ["low_var_kl", 0.01, True]
-        assert (one["lengths"], one["temperature"], one["gpus"]) == ([8192, 2048], 1.0, 8)
-        assert one["validated"]
-    assert {(one["attention"], one["packed"]) for one in found.values()} == {("sdpa", False)}
-    assert found["qwen2_5_vl_7b/vrag"]["clip"] == 0.2
-    assert found["qwen2_5_vl_7b/vimrag"]["clip"] == 4e-4
-    assert found["lora_24gb/vrag"]["lora"] > 0
-    assert found["lora_24gb/vrag"]["gpus"] == 1
+        assert (one["lengths"], one["temperature"]) == ([8192, 2048], 1.0)
+    assert found["lora_24gb agent=vrag attention=sdpa"]["lora"] > 0
+    assert found["lora_24gb agent=vrag attention=sdpa"]["gpus"] == 1
+
+
+def test_verl_finds_a_configuration_by_the_module_that_holds_it(folder: Path) -> None:
+    environment = vllm_server.environment(PYTHON, folder)
+    command = [PYTHON, "-m", "verl.trainer.main_ppo", "--config-path", "pkg://vrag.rl.configs"]
+    command += ["--config-name", "qwen3_vl_8b", "--cfg", "job", "agent=vimrag", "mode=separate_async"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=SECONDS, env=environment, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "trainer_mode: vrag_separate_async" in done.stdout
+    assert "default_agent_loop: vimrag" in done.stdout
+
+
+def test_the_doctor_reads_a_configuration_with_its_settings(folder: Path) -> None:
+    found = job(folder, "doctor")
+    good = found["good"]
+    assert {name for name, (status, _) in good.items() if status == "failed"} == set()
+    assert "agent loop vrag, vimrag; trainer vrag, vrag_separate_async" in good["names"][1]
+    assert "trainer vrag_separate_async, 4 GPUs and 4 for rollouts, groups of 5" in good["qwen2_5_vl_7b"][1]
+    assert good["gpus"] == ["warning", "8 are configured, and torch sees 0."]
+    assert good["data"][1].count("train.parquet: 1 questions") == 3
+    assert good["collection"][1] == "verl_job:searcher searches."
+    messages = {name: message for name, (status, message) in found["wrong"].items() if status == "failed"}
+    assert "trainer.epochs" in messages["no section has it"]
+    assert messages["no key of ours"].startswith("vrag.seconds_left: ")
+    assert "train_batch_size" in messages["verl's own check"]
+    assert "train_batch_size must equal parameter_sync_step" in messages["its trainer's"]
+    assert messages["packed without flash-attn"].startswith("Rows are packed")
 
 
 def test_verl_trains_on_rows_with_and_without_pictures_by_the_attention_of_torch(folder: Path) -> None:
@@ -112,6 +140,21 @@ def test_our_grpo_is_verl_s(folder: Path) -> None:
     assert found["worst_unscaled"] < 1e-6
     assert found["alone"]["verl"] == pytest.approx(0.9, abs=1e-3)  # its trap: a group of one keeps its reward
     assert found["alone"]["ours"] == 0
+
+
+def test_a_mask_of_verl_is_1_where_a_token_is_trained_on(folder: Path) -> None:
+    """The opposite of mu; and why the advantages of a row with mu = 1 are 0, and its mask is not."""
+    found = job(folder, "masks")
+    assert found["rejected"] == [[1, 0, 0]]
+    assert found["sessions"]["kept"] == pytest.approx([0.7071, 0.7071, -0.7071], abs=1e-3)
+    assert found["sessions"]["masked"] == pytest.approx(
+        [0, 0, -0.7071], abs=1e-3
+    )  # the right run is not praised
+    assert [found["gradients"][agent]["loss"] for agent in ("vrag", "vimrag")] == ["vanilla", "gspo"]
+    for one in found["gradients"].values():
+        assert one["zeroed"][1] == [0, 0, 0]
+        assert one["zeroed"][0] == pytest.approx(one["masked"][0])
+        assert all(one["zeroed"][0])
 
 
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])
@@ -187,6 +230,48 @@ def test_what_the_model_was_told_has_no_advantage_and_padding_counts_nowhere(
     assert found["metrics"]["vrag/sessions"] == 3
     assert found["metrics"]["vrag/missing"] == 1
     assert (found["mode"], found["buffer"]) == ("sync", "ReplayBuffer")
+
+
+def test_nothing_is_masked_where_the_reward_contradicts_the_judge(step: dict[str, Any]) -> None:
+    """Wrong answers are worth more here: a dead end has no reward to remove, nor found evidence blame."""
+    found = step["shaped"]
+    said = {row["key"][-3:]: row["said"] for row in found["rows"]}
+    assert [key for key, one in said.items() if one["masked"]] == ["0_1", "1_0"]  # what GGPO would mask
+    own = {key[-3:]: one["own"][0] for key, one in found["after"].items() if not one["padding"]}
+    wanted = {"0_0": -RIGHT, "0_1": -RIGHT, "0_2": -RIGHT, "2_0": -RIGHT}
+    wanted |= {"1_0": -WRONG, "1_1": -WRONG - 0.5, "1_2": -WRONG}
+    assert own == pytest.approx(wanted, abs=1e-5)
+    assert found["metrics"]["vrag/masked"] == 0
+    assert all(one["ref"] == [-2.0] for one in found["after"].values())
+
+
+def test_the_asynchronous_trainer_gives_the_same_credit_to_interrupted_rollouts(step: dict[str, Any]) -> None:
+    found, sync = step["separate_async"], step["vimrag"]
+    assert (found["mode"], found["buffer"]) == ("separate_async", "ReplayBufferAsync")
+    for name in ("prompt", "response", "mask", "logprobs"):
+        assert [row[name] for row in found["rows"]] == [row[name] for row in sync["rows"]]
+    assert {tuple(row["versions"]) for row in found["rows"]} == {(7, 8)}
+    for mine, other in ((found["after"], sync["after"]),):
+        assert {key[-3:]: one["own"] for key, one in mine.items() if not one["padding"]} == {
+            key[-3:]: one["own"] for key, one in other.items() if not one["padding"]
+        }
+    assert (found["metrics"]["vrag/sessions"], found["metrics"]["vrag/missing"]) == (3, 1)
+
+
+def test_rollouts_of_older_weights_are_weighted_and_rejected_tokens_have_no_advantage(
+    step: dict[str, Any],
+) -> None:
+    found = step["separate_async"]
+    for one in found["after"].values():
+        if not one["padding"]:
+            assert one["weights"] == pytest.approx([0.47237], abs=1e-4)  # e^(-1 + 0.25)
+    assert all(one["weights"] == [] for one in step["vimrag"]["after"].values())
+    for key, one in found["rejected"].items():
+        assert one["masked_in"] == 0
+        assert one["told"] == [0]
+        assert (
+            one["counted"] == found["after"][key]["counted"]
+        )  # the edit does not reach the mask that verl counts by
 
 
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-# ruff: noqa: ANN001, ANN201, PT018
+# ruff: noqa: ANN001, ANN201
 """Run by the Python that has verl: both agents in real verl, with a scripted server in place of GPUs.
 
 Usage: python verl_job.py FOLDER PART
@@ -8,7 +8,9 @@ It prints one line of JSON last: what the test looks at. The parts:
 
 - `names`: what the entry point registers, and what `import verl` imports of ours;
 - `configurations`: every shipped configuration, composed and validated by verl's own code;
+- `doctor`: `vrag train doctor` of one configuration;
 - `advantages`: verl's GRPO beside ours on random groups;
+- `masks`: what verl's own functions make of masks, and of advantages of 0;
 - `engine`: verl's FSDP engine with the attention of torch, on a CPU: log-probabilities and one update;
 - `step`: verl's agent loop worker, replay buffer and trainer, from prompts to advantages. Ray's processes and
   TransferQueue's are left out: the worker runs here, and a queue in memory has the functions of the real one.
@@ -17,14 +19,14 @@ It prints one line of JSON last: what the test looks at. The parts:
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from verl_queue import Queue
-from verl_scripts import ANSWER, VIMRAG, VRAG, Script
+from verl_scripts import ANSWER, VIMRAG, VRAG, InterruptedScript, Script
 
 QUESTION = "How many passengers?"
 GROUP = 4
@@ -37,29 +39,34 @@ def searcher():
     return tiny_corpus()
 
 
+class Shaped:
+    """A scorer for whom wrong answers are worth more than right ones; named by the configuration."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+
+    async def score(self, _case, run):
+        from vrag.reward.reward import Reward
+
+        right = run.answer == ANSWER
+        return Reward(total=0.2 if right else 0.8, parts={}, correct=right)
+
+
 def configuration(folder: Path, agent: str, name: str = "qwen2_5_vl_7b", *more: str):
     """A shipped configuration, as verl composes it, for a tiny model."""
-    from hydra import compose, initialize_config_dir
+    from vrag.rl.trainers.verl.options import compose
 
     overrides = [
         f"agent={agent}",
         f"actor_rollout_ref.model.path={folder}",
         "actor_rollout_ref.rollout.agent.num_workers=1",
         f"actor_rollout_ref.rollout.n={GROUP}",
-        "actor_rollout_ref.actor.use_kl_loss=true",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=1",
         "data.train_batch_size=1",
         "vrag.searcher=verl_job:searcher",
-        f"vrag.records={folder.parent / 'records'}",
         *more,
     ]
-    with initialize_config_dir(str(shipped()), version_base=None):
-        return compose(name, overrides=overrides)
-
-
-def shipped() -> Path:
-    spec = importlib.util.find_spec("vrag.rl")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "configs"
+    return compose(name, overrides)
 
 
 def names(_folder: Path) -> dict[str, Any]:
@@ -71,42 +78,87 @@ def names(_folder: Path) -> dict[str, Any]:
 
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
     from verl.experimental.reward_loop.reward_manager import get_reward_manager_cls
-    from verl.trainer.ppo.v1 import PPOTrainerSync, get_trainer_cls
+    from verl.trainer.ppo.v1 import PPOTrainerSeparateAsync, PPOTrainerSync, get_trainer_cls
 
     return {
         "version": verl.__version__,
         "entries": [entry.value for entry in entry_points(group="verl.plugins") if entry.name == "vrag"],
         "imported": ours,
         "loops": {name: _agent_loop_registry[name]["_target_"] for name in ("vrag", "vimrag")},
-        "trainer": issubclass(get_trainer_cls("vrag"), PPOTrainerSync),
+        "trainers": [
+            issubclass(get_trainer_cls("vrag"), PPOTrainerSync),
+            issubclass(get_trainer_cls("vrag_separate_async"), PPOTrainerSeparateAsync),
+        ],
         "manager": get_reward_manager_cls("vrag").__name__,
     }
 
 
-def configurations(folder: Path) -> dict[str, Any]:
-    """Every shipped configuration with each agent, made into verl's own dataclasses."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import omega_conf_to_dataclass, validate_config
+def configurations(_folder: Path) -> dict[str, Any]:
+    """Every shipped configuration with each agent, attention and trainer, checked by verl's own code."""
+    from itertools import product
 
-    from vrag.rl.trainers.verl.options import read_options
+    from vrag.doctor.verl import VerlRun
+    from vrag.rl.trainers.verl.options import options_of, shipped
 
+    # For LoRA, verl asks a module that needs vLLM for the ranks that there are.
+    for name in ("verl.workers.rollout.vllm_rollout", "verl.workers.rollout.vllm_rollout.utils"):
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name])["get_vllm_max_lora_rank"] = lambda rank: rank
     found: dict[str, Any] = {}
-    for path in sorted(shipped().glob("*.yaml")):
-        for agent in ("vrag", "vimrag"):
-            with initialize_config_dir(str(shipped()), version_base=None):
-                config = compose(path.stem, overrides=[f"agent={agent}"])
-            resolved: Any = OmegaConf.to_container(config, resolve=True)
-            options = read_options(resolved["vrag"])
-            for section in ("actor", "rollout"):
-                omega_conf_to_dataclass(config.actor_rollout_ref[section])
-            omega_conf_to_dataclass(config.algorithm)
-            lora = config.actor_rollout_ref.model.lora_rank > 0
-            if not lora:  # that needs to ask vLLM for its greatest rank
-                validate_config(config, need_reference_policy(config), need_critic(config))
-            found[f"{path.stem}/{agent}"] = facts(config) | {"credit": options.credit, "validated": not lora}
+    for name in shipped():
+        modes = ["null"] if name.startswith("lora") else ["null", "separate_async"]
+        for agent, attention, mode in product(("vrag", "vimrag"), ("sdpa", "flash_attention_2"), modes):
+            given = (
+                f"agent={agent}",
+                f"attention={attention}",
+                *(() if mode == "null" else (f"mode={mode}",)),
+            )
+            run = VerlRun(name, given)
+            check = run.check_configuration()
+            found[f"{name} {' '.join(given)}"] = facts(run.config) | {
+                "status": check.status,
+                "credit": options_of(run.config).credit,
+                "asked": [agent, attention, mode],
+            }
     return found
+
+
+def doctor(folder: Path) -> dict[str, Any]:
+    """The checks of one run, by name."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from vrag.doctor.verl import examine_verl
+
+    row = {
+        "id": "x",
+        "prompt": [{"role": "user", "content": QUESTION}],
+        "data_source": "rag",
+        "reward_model": {"style": "rule", "ground_truth": ANSWER},
+        "extra_info": {"question": QUESTION, "index": 0},
+        "file_name": "ferry.pdf",
+        "reference_page": [2],
+    }
+    path = folder.parent / "train.parquet"
+    pq.write_table(pa.Table.from_pylist([row]), path)
+    given = ["mode=separate_async", f"data.train_files={path}", f"data.val_files=[{path},{path}]"]
+    given += ["vrag.searcher=verl_job:searcher"]
+    good = {check.name: [check.status, check.message] for check in examine_verl("qwen2_5_vl_7b", given, 120)}
+    wrong = {}
+    for name, setting in WRONG.items():
+        checks = {check.name: check for check in examine_verl("qwen2_5_vl_7b", [setting], 120)}
+        wrong[name] = [checks["qwen2_5_vl_7b"].status, checks["qwen2_5_vl_7b"].message]
+    return {"good": good, "wrong": wrong}
+
+
+WRONG = {
+    "no section has it": "trainer.epochs=3",
+    "no key of ours": "+vrag.seconds_left=3",
+    "verl's own check": "data.train_batch_size=3",
+    "its trainer's": "trainer.v1.trainer_mode=vrag_separate_async",
+    "packed without flash-attn": "actor_rollout_ref.model.use_remove_padding=true",
+}
+"""Settings that cannot work."""
 
 
 def facts(config) -> dict[str, Any]:
@@ -126,6 +178,10 @@ def facts(config) -> dict[str, Any]:
         "attention": config.actor_rollout_ref.model.override_config.attn_implementation,
         "packed": config.actor_rollout_ref.model.use_remove_padding,
         "gpus": config.trainer.n_gpus_per_node,
+        "rollout_gpus": config.actor_rollout_ref.rollout.nnodes
+        * config.actor_rollout_ref.rollout.n_gpus_per_node,
+        "mode": config.trainer.v1.trainer_mode,
+        "correction": config.algorithm.rollout_correction.rollout_is,
         "lora": config.actor_rollout_ref.model.lora_rank,
     }
 
@@ -170,6 +226,68 @@ def advantages(_folder: Path) -> dict[str, Any]:
     }
 
 
+def masks(folder: Path) -> dict[str, Any]:
+    """A session whose last row has no token to train on, a rejected token, and a row without an advantage."""
+    import torch
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
+
+    ratio = torch.tensor([[0.0, 2.0, 0.0]])
+    kept, _ = compute_rollout_rejection_mask(ratio, torch.tensor([[1, 1, 0]]), "token_k1", "0.5_2.0")
+    return {
+        "sessions": {name: session_advantages(last) for name, last in {"kept": 1.0, "masked": 0.0}.items()},
+        "rejected": kept.tolist(),
+        "gradients": {agent: gradients(configuration(folder, agent)) for agent in ("vrag", "vimrag")},
+    }
+
+
+def session_advantages(last: float) -> list[float]:
+    """By verl's `grpo`: of a right session of two rows, the last with such a mask, and of a wrong one."""
+    import numpy as np
+    import torch
+    from verl.protocol import DataProto
+    from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
+
+    mask = torch.ones(3, 2)
+    mask[1] = last
+    rewards = torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    data = DataProto.from_dict(
+        {"response_mask": mask, "token_level_rewards": rewards},
+        non_tensors={"uid": np.array(["a"] * 3, dtype=object)},
+    )
+    made = compute_advantage_for_multi_trajectories(data, ["a_0_0", "a_0_1", "a_1_0"], "grpo")
+    return made.batch["advantages"][:, 0].tolist()
+
+
+def gradients(config) -> dict[str, Any]:
+    """Of verl's loss by the log-probabilities of two rows, the second without advantage or without mask."""
+    import torch
+    from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
+    from verl.utils.config import omega_conf_to_dataclass
+
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    actor.global_batch_info.update(
+        dp_size=1, batch_num_tokens=None, global_batch_size=2, loss_scale_factor=None
+    )
+    old = torch.tensor([[-1.0, -2.0, -0.5], [-0.3, -0.7, -1.5]])
+    reference = old - 0.25
+    found: dict[str, Any] = {"loss": actor.policy_loss.loss_mode}
+    for name, advantage, mask in (("zeroed", 0.0, 1.0), ("masked", 0.7, 0.0)):
+        log_prob = old.clone().requires_grad_()
+        spread, masks = torch.full((2, 3), 0.7), torch.ones(2, 3)
+        spread[1], masks[1] = advantage, mask
+        ref = reference.clone()
+        ref[1] = old[1]  # as the trainer sets it
+        mode = actor.loss_agg_mode
+        loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
+            old, log_prob, spread, masks, mode, actor, None
+        )
+        kl = kl_penalty(log_prob, ref, actor.kl_loss_type)
+        (loss + 0.01 * agg_loss(kl, masks, mode, **actor.global_batch_info)).backward()
+        assert log_prob.grad is not None
+        found[name] = log_prob.grad.tolist()
+    return found
+
+
 def prompts(uids: list[str]):
     """Prompts as the trainer takes them from the parquet, one for each question."""
     import numpy as np
@@ -196,33 +314,45 @@ def prompts(uids: list[str]):
     return batch
 
 
+STEPS = {
+    "vrag": ("vrag", ()),
+    "vimrag": ("vimrag", ()),
+    "shaped": ("vimrag", ("vrag.scorer=verl_job:Shaped",)),
+    "separate_async": ("vimrag", ("mode=separate_async",)),
+}
+"""Agent and settings."""
+
+
 def step(folder: Path) -> dict[str, Any]:
-    """From prompts to advantages, once for each agent."""
+    """From prompts to advantages, once for each agent, and in two more ways."""
     Queue().install()
-    return {agent: asyncio.run(one_step(folder, agent)) for agent in ("vrag", "vimrag")}
+    return {name: asyncio.run(one_step(folder, name)) for name in STEPS}
 
 
-async def one_step(folder: Path, agent: str) -> dict[str, Any]:
+async def one_step(folder: Path, name: str) -> dict[str, Any]:
     """One question, one group of rollouts, one step up to where the GPUs would begin."""
     import transfer_queue as tq
     from verl.trainer.ppo.v1 import AgentLoopWorkerTQ, get_trainer_cls
 
-    config = configuration(folder, agent)
-    client = Script(str(folder), VRAG if agent == "vrag" else VIMRAG)
+    agent, more = STEPS[name]
+    records = folder.parent / name
+    config = configuration(folder, agent, "qwen2_5_vl_7b", f"vrag.records={records}", *more)
+    scripted = InterruptedScript if name == "separate_async" else Script
+    client = scripted(str(folder), VRAG if agent == "vrag" else VIMRAG)
     worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class(config=config, llm_client=client)
     trainer = trainer_without_gpus(config, get_trainer_cls(config.trainer.v1.trainer_mode))
-    uid = f"question{agent}"
+    uid = f"question{name.replace('_', '')}"
     tags = [{"is_prompt": True, "status": "pending", "global_steps": 7}]
     tq.kv_batch_put(keys=[uid], partition_id="train", tags=tags)
     await worker.generate_sequences(prompts([uid]))
     await asyncio.gather(*worker.background_tasks)
-    batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=1)
+    batch, _ = trainer.replay_buffer.sample(global_steps=8, partition_id="train", batch_size=1)
     rows = read_rows(batch)
     batch = padded(batch, trainer)
     give_log_probabilities(batch)
     metrics: dict[str, Any] = {}
     batch = trainer._compute_advantage(batch, metrics)
-    return {
+    found = {
         "mode": trainer.trainer_mode,
         "buffer": type(trainer.replay_buffer).__name__,
         "calls": client.calls,
@@ -230,12 +360,16 @@ async def one_step(folder: Path, agent: str) -> dict[str, Any]:
         "after": read_advantages(batch),
         "metrics": {name: float(value) for name, value in metrics.items()},
         "records": [
-            json.loads(line)
-            for path in (folder.parent / "records").glob("*.jsonl")
-            for line in path.read_text().splitlines()
-            if json.loads(line)["agent"] == agent
+            json.loads(line) for path in records.glob("*.jsonl") for line in path.read_text().splitlines()
         ],
     }
+    if name == "separate_async":
+        config.algorithm.rollout_correction.rollout_rs = (
+            "token_k1"  # rejects all tokens: their ratio is e^-0.75
+        )
+        config.algorithm.rollout_correction.rollout_rs_threshold = "0.9_1.1"
+        found["rejected"] = read_advantages(trainer._compute_advantage(batch, {}))
+    return found
 
 
 def trainer_without_gpus(config, kind):
@@ -315,7 +449,7 @@ def read_advantages(batch) -> dict[str, Any]:
 
     found = {}
     for key, tag in zip(batch.keys, batch.tags, strict=True):
-        fields = ["advantages", "returns", "response_mask", "ref_log_prob"]
+        fields = ["advantages", "response_mask", "loss_mask", "ref_log_prob", "rollout_is_weights"]
         data = tq.kv_batch_get(keys=[key], partition_id=batch.partition_id, select_fields=fields)[0]
         mask = data["response_mask"].bool()
         found[key] = {
@@ -324,6 +458,10 @@ def read_advantages(batch) -> dict[str, Any]:
             "told": sorted(set(data["advantages"][~mask].tolist())),
             "ref": sorted(set(data["ref_log_prob"].tolist())),
             "masked_in": int(mask.sum()),
+            "counted": int(data["loss_mask"].sum()),
+            "weights": sorted(set(data["rollout_is_weights"][mask].tolist()))
+            if "rollout_is_weights" in data
+            else [],
         }
     return found
 
@@ -362,7 +500,9 @@ def engine(folder: Path) -> dict[str, Any]:
 PARTS = {
     "names": names,
     "configurations": configurations,
+    "doctor": doctor,
     "advantages": advantages,
+    "masks": masks,
     "engine": engine,
     "step": step,
 }

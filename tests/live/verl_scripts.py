@@ -54,6 +54,38 @@ class Script:
         )
 
 
+class InterruptedScript:
+    """verl's client of asynchronous trainers. New weights cut every reply of its server in two."""
+
+    def __init__(self, folder: str, scripts: list[list[str | None]]) -> None:
+        from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
+
+        whole, rests = Script(folder, scripts), {}
+        self.calls = whole.calls
+
+        async def generate(_client, request_id, *, prompt_ids, **more) -> Any:
+            if request_id in rests:  # it is given the prompt and the first half
+                start, output = rests.pop(request_id)
+                assert prompt_ids[-len(start) :] == start
+                output.extra_fields = {"global_steps": 8}
+                return output
+            output = await whole.generate(request_id, prompt_ids=prompt_ids, **more)
+            half = len(output.token_ids) // 2
+            rest = output.model_copy(
+                update={"token_ids": output.token_ids[half:], "log_probs": output.log_probs[half:]}
+            )
+            rests[request_id] = (output.token_ids[:half], rest)
+            output.token_ids, output.log_probs = output.token_ids[:half], output.log_probs[:half]
+            output.stop_reason, output.extra_fields = "aborted", {"global_steps": 7}
+            return output
+
+        LLMServerClient.generate = generate
+        self.client = FullyAsyncLLMServerClient(config=None)
+
+    async def generate(self, request_id, **more):
+        return await self.client.generate(request_id, **more)
+
+
 def image_of(tokenizer) -> int:
     """The placeholder of a picture."""
     return tokenizer.convert_tokens_to_ids("<|image_pad|>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
-from vrag.rl.trainers.verl import CREDIT, LOOPS, agent_loops
+from vrag.rl.trainers.verl import CREDIT, LOOPS, TRAINERS, agent_loops
 from vrag.rl.trainers.verl.agent_loops import (
     Output,
     PlayedRollout,
@@ -31,9 +32,8 @@ from vrag.rl.trainers.verl.agent_loops import (
     play,
     record,
 )
-from vrag.rl.trainers.verl.launch import IMPLEMENTATIONS, shipped
-from vrag.rl.trainers.verl.options import VerlOptions, read_options
-from vrag.rl.trainers.verl.plugin import reward_of
+from vrag.rl.trainers.verl.options import VerlOptions, read_options, shipped
+from vrag.rl.trainers.verl.plugin import reward_of, unpack_features
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
 from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
 from vrag.rollouts.rollout import RolloutAttempt
@@ -42,6 +42,7 @@ from vrag.types import Case, Region
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+ROOT = Path(__file__).parents[2]
 CONFIGS = next(iter(shipped().values())).parent
 SECTIONS = {"hydra", "defaults", "data", "actor_rollout_ref", "algorithm", "reward", "trainer", "vrag"}
 KNOWN = set(
@@ -53,7 +54,8 @@ KNOWN = set(
     model.enable_gradient_checkpointing model.exclude_modules model.lora_alpha model.lora_rank
     model.override_config.attn_implementation model.path model.target_modules model.use_remove_padding
     ref.fsdp_config.param_offload ref.log_prob_micro_batch_size_per_gpu rollout.agent.default_agent_loop
-    rollout.agent.num_workers rollout.calculate_log_probs rollout.enforce_eager
+    hybrid_engine rollout.agent.num_workers rollout.calculate_log_probs rollout.checkpoint_engine.backend
+    rollout.enforce_eager rollout.n_gpus_per_node rollout.nnodes
     rollout.gpu_memory_utilization rollout.layered_summon rollout.load_format
     rollout.log_prob_micro_batch_size_per_gpu rollout.max_model_len rollout.max_num_seqs rollout.n
     rollout.name rollout.temperature rollout.tensor_model_parallel_size rollout.top_k rollout.top_p
@@ -76,10 +78,10 @@ def test_every_trainable_method_has_a_loop(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(LOOPS) == set(registered) == {name for name, method in METHODS.items() if method.trainable}
 
 
-def merged(name: str, agent: str, attention: str = "sdpa") -> dict[str, Any]:
+def merged(name: str, agent: str, *groups: str) -> dict[str, Any]:
     """A configuration without verl's own part."""
     whole: dict[str, Any] = {}
-    for file in ("base/reference", f"attention/{attention}", f"agent/{agent}", name):
+    for file in ("base/reference", *(groups or ("attention/sdpa",)), f"agent/{agent}", name):
         merge(whole, yaml.safe_load((CONFIGS / f"{file}.yaml").read_text(encoding="utf-8")))
     return whole
 
@@ -100,14 +102,14 @@ def leaves(section: Mapping[str, Any], within: str = "") -> Iterator[str]:
             yield within + key
 
 
-@pytest.mark.parametrize("attention", IMPLEMENTATIONS)
+@pytest.mark.parametrize("group", ["attention/sdpa", "attention/flash_attention_2", "mode/separate_async"])
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_configurations_hold_known_keys(name: str, agent: str, attention: str) -> None:
-    config = merged(name, agent, attention)
+def test_configurations_hold_known_keys(name: str, agent: str, group: str) -> None:
+    config = merged(name, agent, group)
     assert set(config) <= SECTIONS
     assert set(leaves(config["actor_rollout_ref"])) <= KNOWN
-    assert config["trainer"]["v1"]["trainer_mode"] == "vrag"
+    assert config["trainer"]["v1"]["trainer_mode"] in TRAINERS
     assert config["reward"]["reward_manager"]["name"] == "vrag"
     options = read_options(config["vrag"])
     assert options.credit == ("node" if agent == "vimrag" else "trajectory")
@@ -122,11 +124,11 @@ def test_rows_are_packed_with_flash_attention_alone(name: str) -> None:
     defaults = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))["defaults"]
     assert {"attention": "sdpa"} in defaults  # starts with what is installed by itself
     for attention, packed in (("sdpa", False), ("flash_attention_2", True)):
-        section = merged(name, "vrag", attention)["actor_rollout_ref"]
+        section = merged(name, "vrag", f"attention/{attention}")["actor_rollout_ref"]
         assert section["model"]["override_config"] == {"attn_implementation": attention}
         assert section["model"]["use_remove_padding"] is packed
         assert section["actor"]["use_dynamic_bsz"] is packed
-    single = merged(name, "vrag", "sdpa")["actor_rollout_ref"]
+    single = merged(name, "vrag")["actor_rollout_ref"]
     assert single["actor"]["ppo_micro_batch_size_per_gpu"] == 1
     assert {single[part]["log_prob_micro_batch_size_per_gpu"] for part in ("ref", "rollout")} == {1}
 
@@ -406,8 +408,11 @@ KEYS = ("a_0_0", "a_1_1", "a_0_1", "a_1_0", "b_0_0", "pad_0_0")
 PADS = (False,) * 5 + (True,)
 
 
-def credited(*, nodes: bool) -> BatchCredit:
-    rows = [{"masked": key == "a_0_1", "invalid": key == "a_1_1"} for key in KEYS[:-1]]
+def credited(*, nodes: bool, correct: bool = True) -> BatchCredit:
+    rows = [
+        {"masked": key == "a_0_1", "invalid": key == "a_1_1", "correct": correct == key.startswith("a_0")}
+        for key in KEYS[:-1]
+    ]
     rewards = np.array([1.0, 0.0, 1.0, 0.0, 0.9, 0.0])
     return batch_credit(sessions_of(KEYS, PADS), rewards, [*rows, None], nodes=nodes)
 
@@ -423,3 +428,37 @@ def test_nodes_are_masked_and_an_invalid_action_costs() -> None:
     credit = credited(nodes=True)
     assert credit.advantages == pytest.approx([0.70711, -1.20711, 0, -0.70711, 0, 0], abs=1e-4)
     assert credit.masked.tolist() == [False, False, True, False, False, False]
+
+
+def test_a_mask_needs_a_reward_or_blame_to_take_away() -> None:
+    """A wrong trajectory above its group is not blamed for the evidence that it found."""
+    credit = credited(nodes=True, correct=False)
+    assert credit.advantages == pytest.approx([0.70711, -1.20711, 0.70711, -0.70711, 0, 0], abs=1e-4)
+    assert not credit.masked.any()
+
+
+def test_features_are_unpacked_before_verl_takes_their_mean() -> None:
+    def embed(model: Any, ids: list[int], *, extra: int) -> float:  # noqa: ANN401
+        return sum(model.get_input_embeddings()(ids)) + 0.0 * model.visual([1], grid_thw=2).mean() + extra
+
+    def see(_pixels: list[int], grid_thw: int) -> SimpleNamespace:
+        return SimpleNamespace(pooler_output=SimpleNamespace(mean=lambda: float(grid_thw)))
+
+    see.dtype = "float32"  # pyright: ignore[reportFunctionMemberAccess]
+    model = SimpleNamespace(get_input_embeddings=lambda: list, config=None, visual=see)
+    with pytest.raises(AttributeError, match="mean"):
+        embed(model, [1, 2], extra=4)
+    corrected = unpack_features(embed, lambda output: (output.pooler_output, None))
+    assert corrected(model, [1, 2], extra=4) == 7
+
+
+def test_the_documentation_states_the_locked_versions() -> None:
+    """And why none of them is newer."""
+    lock = (ROOT / "requirements-verl.lock").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
+    page = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
+    stated = re.findall(r"^\| ([a-z0-9-]+) \| \d\S* \| (\d\S*) \| \S", page, re.MULTILINE)
+    assert len(stated) > 20
+    assert {name: locked.get(name) for name, _ in stated} == dict(stated)
+    assert "--index-url" not in lock
+    assert "://" not in lock

@@ -1,255 +1,229 @@
-"""Checks of the requirements of training with verl, before GPU hours are spent: `vrag train doctor`."""
+"""Checks of a training run with verl, before GPU hours are spent: `vrag train doctor`."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-import shutil
-import socket
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from vrag.doctor.check import Check, CheckStatus, CheckStep, examine_steps, failed, ok, skipped, warning
-from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun, probe_verl
+from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, warning
+from vrag.errors import SettingsError, TrainingError, VragError
 from vrag.providers import reachable
-from vrag.rl.trainers.verl import LOOPS
+from vrag.rl.trainers.verl import LOOPS, MANAGER, TRAINERS, VERSION
 from vrag.rl.trainers.verl.agent_loops import case_of
-from vrag.rl.trainers.verl.launch import (
-    ENGINES,
-    FLASH,
-    INSTALL,
-    PINS,
-    Launch,
-    choose_attention,
-    count_parameters,
-    engine,
-    installed,
-    least_memory,
-    missing_columns,
-    unknown_names,
-)
-from vrag.rl.trainers.verl.options import VerlOptions
+from vrag.rl.trainers.verl.options import JudgeOptions, compose, library, options_of, shipped
 
-MARGIN = 1.5
-"""Recommended GPU memory, relative to the minimum, which does not include activations."""
-IMPORT_SECONDS = 300
+INSTALL = "In an environment of its own: pip install 'vrag-agent[verl]'"
+FLASH = "flash_attention_2"
+COLUMNS = ("id", "prompt", "data_source", "reward_model", "extra_info", "file_name", "reference_page")
+"""Of the parquet that verl reads and the reward needs."""
 
 
-def examine_verl(
-    launch: Launch, options: VerlOptions, data: Sequence[Path], model: str, seconds: float
-) -> Iterator[Check]:
-    """Run all checks, one after the other; skip those that require a failed one.
+def examine_verl(name: str, overrides: Sequence[str], seconds: float) -> Iterator[Check]:
+    """Check a configuration with its overrides, and what it names; every shipped one if `name` is empty.
 
-    `data` are parquet files for training and validation, `model` is the checkpoint to start from, empty for
-    the configuration's own, and `seconds` is the time limit of each check.
+    `seconds` is the time limit of each check. Raises `SettingsError` if there is no such configuration.
     """
-    run = DryRun(launch)
+    if name and name not in shipped():
+        raise SettingsError(f"There is no configuration {name!r}.", f"Known: {', '.join(shipped())}.")
     steps = [
-        *(CheckStep(package, partial(_package, package)) for package in PINS),
-        CheckStep("names", _names, after="verl"),
-        CheckStep("engine", _engine, after="torch", slow=True),
-        CheckStep("attention", partial(_attention, launch)),
-        CheckStep("configuration", partial(probe_verl, run.check_configuration), after="verl", slow=True),
-        CheckStep("gpus", _gpus, after="torch"),
-        CheckStep("model", partial(check_model, run, model), after="configuration"),
-        CheckStep("memory", partial(check_memory, run), after="configuration"),
-        CheckStep("shared memory", _shared_memory),
-        *([CheckStep("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
-        *(CheckStep(f"data {path.name}", partial(_data, path)) for path in data),
-        CheckStep("collection", partial(_collection, options)),
-        CheckStep("judge", partial(_judge, options)),
+        CheckStep("verl", _verl),
+        CheckStep("packages", _packages, after="verl"),
+        CheckStep("names", partial(probe_verl, _names), after="verl", slow=True),
     ]
-    if not data:
-        yield Check("data", CheckStatus.WARNING, "No data was given.", "Add it: --data train.parquet")
-    yield from examine_steps(steps, seconds)
+    for each in [name] if name else shipped():
+        run = VerlRun(each, tuple(overrides))
+        check = partial(probe_verl, run.check_configuration)
+        steps.append(CheckStep(each, check, after="verl", slow=True))
+        if name:
+            steps += [
+                CheckStep("gpus", run.check_gpus, after=name),
+                CheckStep("data", run.check_data, after=name),
+                CheckStep("collection", run.check_collection, after=name),
+                CheckStep("judge", run.check_judge, after=name),
+            ]
+    return examine_steps(steps, seconds)
 
 
-def _package(name: str) -> Check:
-    """Compare a package with the version in the lock file."""
-    found, pinned = installed(name), PINS[name]
+def probe_verl(check: Callable[[], Check]) -> Check:
+    """Run a check in verl, which prints to standard error; its exceptions become failed checks."""
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            return check()
+        except VragError:
+            raise
+        except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
+            cause = error.__cause__ or error  # Hydra wraps errors, and their cause says more
+            return failed(f"{type(cause).__name__}: {' '.join(str(cause).split())}")
+
+
+def _verl() -> Check:
+    found = installed("verl")
     if found is None:
-        others = [engine for engine in ENGINES if engine != name and installed(engine)]
-        if name in ENGINES and others:
-            return skipped(f"Not installed: {others[0]} is used for rollouts.")
-        return failed(f"{name} is not installed.", f"In a new environment: {INSTALL}")
-    if found != pinned:
-        message = f"{name} {found}; the lock file has {pinned}."
-        return warning(message, f"Run: pip install {name}=={pinned}", {"version": found})
-    return ok(f"{name} {found}.", details={"version": found})
+        return failed("verl is not installed.", INSTALL)
+    if found != VERSION:
+        return warning(f"verl {found}; the plugin was tested with {VERSION}.", INSTALL)
+    return ok(f"verl {found}.")
+
+
+def installed(package: str) -> str | None:
+    """Return the version of a distribution; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _packages() -> Check:
+    """Compare the packages that verl was released with, which its extra `vllm` names."""
+    requirements = importlib.import_module("packaging.requirements")
+    needed = [requirements.Requirement(line) for line in requires("verl") or []]
+    needed = [each for each in needed if each.marker and each.marker.evaluate({"extra": "vllm"})]
+    found = {each: installed(each.name) for each in needed if each.specifier}
+    other = [
+        f"{each} (installed: {at or 'none'})".replace('; extra == "vllm"', "")
+        for each, at in found.items()
+        if at is None or not each.specifier.contains(at, prereleases=True)
+    ]
+    if other:
+        return warning(f"verl was released with {', '.join(other)}.", INSTALL)
+    return ok(", ".join(f"{each.name} {at}" for each, at in found.items()) + ".")
 
 
 def _names() -> Check:
-    """Check that the agent loops, the trainer and the reward manager are registered in verl."""
-    if absent := unknown_names():
+    """Check that our names are registered: verl reports the failure of a plugin in its debug log alone."""
+    managers, trainers = "verl.experimental.reward_loop.reward_manager", "verl.trainer.ppo.v1"
+    library(managers)
+    library(trainers)
+    known = {
+        "agent loop": library("verl.experimental.agent_loop.agent_loop")._agent_loop_registry,  # noqa: SLF001
+        "trainer": library(f"{trainers}.trainer_base").TRAINER_REGISTRY,
+        "reward manager": library(f"{managers}.registry").REWARD_MANAGER,
+    }
+    ours = {"agent loop": LOOPS, "trainer": tuple(TRAINERS), "reward manager": (MANAGER,)}
+    absent = [f"{kind} {name}" for kind, names in ours.items() for name in names if name not in known[kind]]
+    if absent:
         hint = "Install this package in verl's environment: pip install --no-deps -e ."
         if off := os.environ.get("VERL_USE_EXTERNAL_PLUGINS"):
             hint = f"VERL_USE_EXTERNAL_PLUGINS is {off!r}: unset it."
         return failed(f"verl does not know: {', '.join(absent)}.", hint)
-    return ok(f"Registered: {', '.join(LOOPS)}, the trainer, the reward manager.")
+    return ok("; ".join(f"{kind} {', '.join(names)}" for kind, names in ours.items()) + ".")
 
 
-def _engine() -> Check:
-    """Import the inference engine, in its own process, since the import may end the process."""
-    found = engine()
-    if found is None:
-        return failed("Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
-    command = [sys.executable, "-c", f"import {found}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=IMPORT_SECONDS)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        message = f"{found} was not imported after {IMPORT_SECONDS} s."
-        return failed(message, f"Try it alone: python -c 'import {found}'")
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        message = f"{found} {installed(found)} cannot be imported: {lines[-1]}"
-        return failed(message, f"In a new environment: {INSTALL}")
-    return ok(f"{found} {installed(found)} can be imported.")
+@dataclass(slots=True)
+class VerlRun:
+    """A configuration with its overrides, and what it names."""
+
+    name: str
+    overrides: tuple[str, ...] = ()
+    config: Any = None
+    """The composed configuration; None before `check_configuration`."""
+
+    def check_configuration(self) -> Check:
+        """Compose the configuration as verl does, and let verl, its trainer and our options check it."""
+        config = compose(self.name, self.overrides)
+        utils, checks = library("verl.trainer.ppo.utils"), library("verl.utils.config")
+        checks.validate_config(config, utils.need_reference_policy(config), utils.need_critic(config))
+        library("omegaconf").OmegaConf.resolve(config)
+        mode = config.trainer.v1.trainer_mode  # the constructor puts that of verl in its place
+        library("verl.trainer.ppo.v1").get_trainer_cls(mode)(config)
+        options_of(config)
+        model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+        attention = model.override_config.get("attn_implementation")
+        if model.use_remove_padding and attention != FLASH:
+            raise TrainingError(
+                f"Rows are packed (use_remove_padding), but attention is {attention}.",
+                f"verl packs rows only with flash-attn: attention=sdpa or attention={FLASH}",
+            )
+        self.config = config
+        gpus = f"{config.trainer.nnodes * config.trainer.n_gpus_per_node} GPUs"
+        if rollout.nnodes:
+            gpus += f" and {rollout.nnodes * rollout.n_gpus_per_node} for rollouts"
+        return ok(
+            f"agent {rollout.agent.default_agent_loop}, trainer {mode}, {gpus}, groups of {rollout.n}, "
+            f"{config.data.train_batch_size} questions per step, attention {attention}."
+        )
+
+    def check_gpus(self) -> Check:
+        """Count the GPUs of this machine: verl waits for missing ones without a message."""
+        wanted, rollout = int(self.config.trainer.n_gpus_per_node), self.config.actor_rollout_ref.rollout
+        if rollout.nnodes and self.config.trainer.nnodes == 1:
+            wanted += int(rollout.n_gpus_per_node)
+        if os.environ.get("RAY_ADDRESS"):
+            return ok(f"{wanted} per node, of the cluster {os.environ['RAY_ADDRESS']}.")
+        found = library("torch").cuda.device_count()
+        if found < wanted:
+            hint = "verl waits for the others without a message. The GPUs of a cluster: RAY_ADDRESS"
+            return warning(f"{wanted} are configured, and torch sees {found}.", hint)
+        return ok(f"{wanted} of {found} are used.")
+
+    def check_data(self) -> Check:
+        """Read the columns and the first question of the files to train on and to validate with."""
+        counts: list[str] = []
+        for name in ("train_files", "val_files"):
+            given = self.config.data[name]
+            paths = [given] if isinstance(given, str) else given
+            counts += [f"{path}: {count_questions(Path(path)):,} questions" for path in paths]
+        return ok("; ".join(counts) + ".")
+
+    def check_collection(self) -> Check:
+        """Ask the search server of the rollouts for its version."""
+        from vrag.search.client import SearchClient
+
+        options = options_of(self.config)
+        if options.searcher:
+            return ok(f"{options.searcher} searches.")
+        root = Path(options.image_root) if options.image_root else None
+        with SearchClient(
+            options.search_url, token=options.search_key, image_root=root, timeout=10, retries=0
+        ) as searcher:
+            return ok(f"{options.search_url} answers, version {searcher.version[:12]}.")
+
+    def check_judge(self) -> Check:
+        """Ask the server of the judge for its models."""
+        judge = options_of(self.config).judge
+        if judge.kind == "rules":
+            hint = "The reference implementation uses a model: vrag.judge.kind=endpoint"
+            return warning("Answers are compared by rules.", hint)
+        return ask_judge(judge)
 
 
-def _attention(launch: Launch) -> Check:
-    """Report the attention implementation of the trained model, and the reason for it."""
-    chosen = launch.attention
-    details = {"implementation": chosen.name}
-    if chosen.name == FLASH and (found := choose_attention()).name != FLASH:
-        hint = "Use whatever is installed: --attention auto"
-        return failed(f"{FLASH} is set, but {found.reason}.", hint, details)
-    return ok(f"{chosen.name}: {chosen.reason}.", details=details)
-
-
-def _gpus() -> Check:
-    torch: Any = importlib.import_module("torch")
-    sizes = gpu_bytes()
-    if not sizes:
-        hint = "Training with verl requires GPUs. Small models can be trained on a CPU: vrag train local"
-        return failed(f"torch {torch.__version__} sees no GPU.", hint)
-    message = f"{len(sizes)} with {min(sizes) / 2**30:.0f} GiB or more; CUDA {torch.version.cuda}."
-    return ok(message, details={"bytes": sizes})
-
-
-def gpu_bytes() -> list[int]:
-    """Return the memory of each visible GPU, in bytes."""
-    torch: Any = importlib.import_module("torch")
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return [int(torch.cuda.get_device_properties(number).total_memory) for number in range(count)]
-
-
-def check_model(run: DryRun, given: str) -> Check:
-    """Check that the model's folder is complete; a model on the hub is downloaded when training starts."""
-    name = given or str(run.config.actor_rollout_ref.model.path)
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        if name.startswith((".", "/", "~")):
-            return failed(f"The folder {name} does not exist.", MODEL_HINT)
-        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
-        message = f"{name} is not a folder: it is downloaded from the hub, or read from its cache."
-        return warning(message, MODEL_HINT if offline else "")
-    missing = [file for file in ("config.json", "tokenizer_config.json") if not (folder / file).is_file()]
-    if not any(folder.glob("*.safetensors")):
-        missing.append("*.safetensors")
-    if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
-        missing.append("preprocessor_config.json")
-    if missing:
-        return failed(f"{name} has no {', '.join(missing)}.", "Download the model again.")
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    return ok(f"{name}: {size / 2**30:.1f} GiB of weights.")
-
-
-def check_memory(run: DryRun) -> Check:
-    """Compare the memory of the GPUs with the minimum for the model."""
-    name = str(run.config.actor_rollout_ref.model.path)
-    counted = count_parameters(name)
-    if counted is None:
-        return skipped(f"The size of {name} is not known before it is downloaded.")
-    least = least_memory(run.config, *counted)
-    needed = f"{least.bytes / 2**30:.1f} GiB per GPU are required, plus activations"
-    details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
-    sizes = gpu_bytes() if installed("torch") else []
-    if not sizes:
-        return skipped(f"{needed}; there is no GPU.", details=details)
-    message = f"{needed}; the smallest GPU has {min(sizes) / 2**30:.1f} GiB."
-    if min(sizes) < least.bytes:
-        hint = "Use more GPUs (trainer.n_gpus_per_node), a smaller model, or LoRA: vrag train verl lora_24gb"
-        return failed(message, hint, details)
-    if min(sizes) < MARGIN * least.bytes:
-        hint = "If memory runs out: a smaller data.max_response_length, offloading, or more GPUs."
-        return warning(message, hint, details)
-    return ok(message, details=details)
-
-
-def _shared_memory() -> Check:
-    """Check the free space in /dev/shm, for Ray's objects and NCCL's buffers; containers have 64 MiB."""
-    place = Path("/dev/shm")  # noqa: S108 - where Ray and NCCL put theirs
-    if not place.is_dir():
-        return skipped(f"{place} does not exist on this system.")
-    free = shutil.disk_usage(place).free
-    message = f"{free / 2**30:.1f} GiB are free in {place}."
-    if free < 8 * 2**30:
-        return warning(message, "In a container, increase it: docker run --shm-size=32g")
-    return ok(message)
-
-
-def _ray() -> Check:
-    address = os.environ["RAY_ADDRESS"]
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return skipped(f"RAY_ADDRESS is {address}: the cluster is looked up when training starts.")
-    try:
-        with socket.create_connection((host, int(port)), timeout=10):
-            return ok(f"{address} listens.")
-    except OSError as error:
-        message = f"The Ray cluster {address} (RAY_ADDRESS) cannot be reached: {error}."
-        return failed(message, "Start the cluster, or unset RAY_ADDRESS.")
-
-
-def _data(path: Path) -> Check:
+def count_questions(path: Path) -> int:
+    """Count the questions of a parquet file; raise `TrainingError` if verl or the reward cannot use it."""
     if not path.is_file():
-        return failed(f"{path} does not exist.", "Make it: vrag data convert")
-    if absent := missing_columns(path):
-        return failed(f"{path} has no columns: {', '.join(absent)}.", "Make it again: vrag data convert")
+        raise TrainingError(f"{path} does not exist.", "Make it: vrag data convert")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     with parquet.ParquetFile(path) as table:
+        if absent := [column for column in COLUMNS if column not in table.schema_arrow.names]:
+            raise TrainingError(
+                f"{path} has no columns: {', '.join(absent)}.", "Make it again: vrag data convert"
+            )
         count = int(table.metadata.num_rows)
         if not count:
-            return failed(f"{path} has no rows.", "Make it again: vrag data convert")
-        first = next(table.iter_batches(batch_size=1)).to_pylist()[0]
-    if not case_of(first).reference_page:
-        hint = "Without pages the retrieval reward is 0, and GGPO cannot credit steps that found evidence."
-        return warning(f"{count:,} questions; the first has no gold pages.", hint)
-    return ok(f"{count:,} questions.")
+            raise TrainingError(f"{path} has no rows.", "Make it again: vrag data convert")
+        case_of(next(table.iter_batches(batch_size=1)).to_pylist()[0])
+    return count
 
 
-def _collection(options: VerlOptions) -> Check:
-    from vrag.search.client import SearchClient
-
-    if options.searcher:
-        return ok(f"{options.searcher} searches.")
-    root = Path(options.image_root) if options.image_root else None
-    with SearchClient(
-        options.search_url, token=options.search_key, image_root=root, timeout=10, retries=0
-    ) as searcher:
-        found = searcher.version
-    return ok(f"{options.search_url} answers, version {found[:12]}.")
-
-
-def _judge(options: VerlOptions) -> Check:
-    judge = options.judge
-    if judge.kind == "rules":
-        hint = "The reference implementation uses a model: --judge-url URL --judge-model NAME"
-        return warning("Answers are compared by rules.", hint)
-    if not judge.base_url or not judge.model:
-        return failed("The judge has no URL or no model.", "Set both: --judge-url URL --judge-model NAME")
+def ask_judge(judge: JudgeOptions) -> Check:
+    """Check that the server of a judge answers."""
     import httpx
 
+    if not judge.base_url or not judge.model:
+        return failed("The judge has no server or no model.", "Set vrag.judge.base_url and vrag.judge.model.")
     headers = {"Authorization": f"Bearer {judge.key}"} if judge.key else {}
     try:
         reply = httpx.get(f"{reachable(judge.base_url).rstrip('/')}/models", headers=headers, timeout=10)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         message = f"{judge.base_url} cannot be reached: {error or type(error).__name__}."
-        return failed(message, "Check that the server is running, and --judge-url.")
+        return failed(message, "Check that the server is running, and vrag.judge.base_url.")
     if reply.is_success:
         return ok(f"{judge.model} at {judge.base_url} answers.")
     message = f"{judge.base_url} answered with status {reply.status_code}."

@@ -184,6 +184,19 @@ def masks(
     return np.array([masked(segment) for segment in credit.segments], dtype=np.bool_)
 
 
+def mask_applies(outcome: float, *, correct: bool | None) -> bool:
+    """Check whether the advantage of a trajectory has the sign for which its masks are made.
+
+    Where other parts of a reward outweigh the bit, a wrong run is above its group or a right one below it.
+    Then nothing is masked: a dead end gets no reward that a mask would remove, nor a search that found the
+    evidence any blame. It cannot happen if the reward is the bit alone.
+
+    >>> mask_applies(0.7, correct=True), mask_applies(0.7, correct=False)
+    (True, False)
+    """
+    return outcome >= 0 if correct else outcome <= 0
+
+
 def permuted_masks(
     mu: ArrayLike, free: ArrayLike, random: np.random.Generator, strata: ArrayLike | None = None
 ) -> NDArray[np.bool_]:
@@ -245,11 +258,8 @@ def batch_credit(
     rules = options or GgpoOptions()
     outcome = np.asarray(outcomes, dtype=np.float64)
     rows = list(zip(outcome, credits, correct, strict=True))
-    # Where other parts of a reward outweigh the bit, a wrong run is above its group or a right one below it.
-    # Then nothing is masked: a dead end gets no reward that a mask would remove, nor a search that found the
-    # evidence any blame. It cannot happen if the reward is the bit alone.
     mus = [
-        masks(credit, correct=right, options=rules) & np.bool_(advantage >= 0 if right else advantage <= 0)
+        masks(credit, correct=right, options=rules) & np.bool_(mask_applies(advantage, correct=right))
         for advantage, credit, right in rows
     ]
     if rules.permute:

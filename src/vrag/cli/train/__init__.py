@@ -258,5 +258,5 @@ def _print_summary(job: RolloutJob, by_model: bool) -> None:
 local_app.command("sft")(local.sft)
 local_app.command("rl")(local.rl)
 app.add_typer(local_app, name="local")
-for command in (rollout, verl.verl, verl.doctor):
+for command in (rollout, verl.doctor):
     app.command()(command)

@@ -4,11 +4,11 @@ The entry point group `verl.plugins` names `plugin`, which verl imports with its
 here imports verl before verl imports the module that is extended; `plugin` waits for that and registers
 
 - an agent loop for each agent, under its name, which makes scored rollouts and their rows: `agent_loops`;
-- a trainer, which gives credit by trajectory or by node (GGPO): `trainer`;
+- two trainers, synchronous and asynchronous, which give credit by trajectory or by node (GGPO): `trainer`;
 - a reward manager, so that no other reward takes the place of a missing one.
 
-All other modules need no verl: `options` is the section `vrag` of a configuration, `policy` asks verl's
-servers with the token ids of prompts, and `launch` checks the requirements and writes the command.
+All other modules need no verl: `options` is the section `vrag` of a configuration, and `policy` asks verl's
+servers with the token ids of prompts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LOOPS = ("vrag", "vimrag")
 They are the trainable methods, named here because every process of verl imports this module: the methods take
 longer to import.
 """
-TRAINER = "vrag"
-"""Name of the trainer: `trainer.v1.trainer_mode`."""
+TRAINERS = {"vrag": "sync", "vrag_separate_async": "separate_async"}
+"""Names of the trainers, `trainer.v1.trainer_mode`, and of those of verl that they extend."""
 MANAGER = "vrag"
 """Name of the reward manager: `reward.reward_manager.name`."""
 CREDIT = "vrag"

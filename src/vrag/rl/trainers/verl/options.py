@@ -1,9 +1,10 @@
-"""The section `vrag` of a configuration of verl: search, agents and rewards."""
+"""The configurations for verl of this package, and their section `vrag`: search, agents and rewards."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -156,3 +157,17 @@ def options_of(config: Any) -> VerlOptions:  # noqa: ANN401 - a DictConfig
     if section is None:
         return VerlOptions()
     return read_options(library("omegaconf").OmegaConf.to_container(section, resolve=True))
+
+
+def shipped() -> dict[str, Path]:
+    """List the configurations that come with this package, by name."""
+    folder = Path(__file__).parents[2] / "configs"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def compose(name: str, overrides: Sequence[str] = ()) -> Any:  # noqa: ANN401 - a DictConfig
+    """Compose a shipped configuration as verl does, which raises for a setting that no section has."""
+    library("verl")
+    hydra = library("hydra")
+    with hydra.initialize_config_module("vrag.rl.configs", version_base=None):
+        return hydra.compose(name, overrides=list(overrides))

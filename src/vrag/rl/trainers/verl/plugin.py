@@ -12,14 +12,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from vrag.rl.trainers.verl import CREDIT, MANAGER
+from vrag.rl.trainers.verl import CREDIT, MANAGER, TRAINERS
 
 log = logging.getLogger("vrag.rl")
 
@@ -30,10 +30,10 @@ def _register_loops() -> None:
     agent_loops.register()
 
 
-def _register_trainer() -> None:
+def _register_trainer(name: str) -> None:
     from vrag.rl.trainers.verl import trainer
 
-    trainer.register()
+    trainer.register(name)
 
 
 def _register_reward_manager() -> None:
@@ -112,7 +112,10 @@ def unpack_features(
 
 PLACES: dict[str, Callable[[], None]] = {
     "verl.experimental.agent_loop.agent_loop": _register_loops,
-    "verl.trainer.ppo.v1.trainer_sync": _register_trainer,
+    **{
+        f"verl.trainer.ppo.v1.trainer_{mode}": partial(_register_trainer, name)
+        for name, mode in TRAINERS.items()
+    },
     "verl.experimental.reward_loop.reward_manager.naive": _register_reward_manager,
     "verl.models.transformers.qwen2_vl": _correct_text_rows,
 }

@@ -1,12 +1,14 @@
-"""verl's synchronous trainer with our credit: by trajectory (GRPO) or by node (GGPO).
+"""verl's trainers, `sync` and `separate_async`, with our credit: by trajectory (GRPO) or by node (GGPO).
 
 An advantage estimator of verl sees neither session nor node, so the step that calls it is overridden. Two
 traps of verl 0.9.1 are avoided. Its `grpo` gives a group of one its raw reward, and one whose rewards hardly
 differ their rounding errors: both are 0 here. Every other estimator of verl takes rows for trajectories, so
 that long ones dominate their group: here each session counts once.
 
-A row with mu = 1 gets the advantage 0 and keeps its mask: it counts in the mean, and verl reads masks in more
-places than documented.
+A mask of verl is 1 where a token is trained on: the opposite of mu of GGPO. A row with mu = 1 gets the
+advantage 0 and keeps verl's mask. So it counts in the mean. Were its mask 0, and it the last row of its
+session, verl's `grpo` would give the whole session the advantage 0; and masks edited after the rollout reach
+`response_mask`, but not `loss_mask`, by which verl counts tokens.
 """
 
 from __future__ import annotations
@@ -19,35 +21,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrag.errors import TrainingError
-from vrag.rl.advantages import group_advantages, segment_advantages
-from vrag.rl.trainers.verl import CREDIT, TRAINER
+from vrag.rl.advantages import group_advantages, mask_applies, segment_advantages
+from vrag.rl.trainers.verl import CREDIT, TRAINERS
 from vrag.rl.trainers.verl.options import VerlOptions, library, options_of
 
 _BASE = "verl.trainer.ppo.v1.trainer_base"
 
 
-def register() -> None:
-    """Register the trainer with verl."""
-    library(_BASE).register_trainer(TRAINER)(trainer_class())
+def register(name: str) -> None:
+    """Register one of `TRAINERS` with verl."""
+    library(_BASE).register_trainer(name)(trainer_class(name))
 
 
-def trainer_class() -> type[Any]:
-    """Make a subclass of verl's `PPOTrainerSync`."""
-    base = library("verl.trainer.ppo.v1.trainer_sync").PPOTrainerSync
+def trainer_class(name: str) -> type[Any]:
+    """Make a subclass of the trainer of verl that one of `TRAINERS` extends."""
+    mode = TRAINERS[name]
+    base = library(_BASE).get_trainer_cls(mode)
 
     class VragTrainer(base):
         """Gives advantages by session, masked by node."""
 
         def __init__(self, config: Any) -> None:  # noqa: ANN401
             self.options = options_of(config)
+            config.trainer.v1.trainer_mode = mode  # verl finds the options and the buffer of a trainer by it
             parent: Any = super()
             parent.__init__(config)
-
-        def _build_replay_buffer(self) -> Any:  # noqa: ANN401
-            """Build verl's own, which takes every trainer not called `sync` for an asynchronous one."""
-            self.trainer_mode = "sync"
-            parent: Any = super()
-            return parent._build_replay_buffer()  # noqa: SLF001 - of this class
 
         def _balance_batch(self, batch: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
             """Fail with a reason without a single rollout, and do as verl otherwise."""
@@ -63,7 +61,8 @@ def trainer_class() -> type[Any]:
             """Replace the advantages of verl's estimator with ours."""
             parent: Any = super()
             batch = parent._compute_advantage(batch, metrics)  # noqa: SLF001
-            wanted = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+            questions = self.config.data.train_batch_size // self.parameter_sync_step
+            wanted = questions * self.config.actor_rollout_ref.rollout.n
             scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
             credit = credited(batch, self.options, scale=scale)
             metrics.update(credit.metrics)
@@ -129,15 +128,18 @@ def batch_credit(
     """Compute the advantage of every row.
 
     `sessions` comes from `sessions_of`. `rewards` has shape (rows,); of a rollout the one of its last row
-    counts. `rows` are `masked` and `invalid` of each row, from `outputs`; None for padding. With `nodes`,
-    credit is given by node (GGPO), and `penalty` is its c; otherwise `masked` and `invalid` are ignored
-    (GRPO). `scale` divides by the deviation of the group: verl's `norm_adv_by_std_in_grpo`.
+    counts. `rows` are `masked`, `invalid` and `correct` of each row, from `outputs`; None for padding. With
+    `nodes`, credit is given by node (GGPO), and `penalty` is its c; otherwise the three are ignored (GRPO).
+    `scale` divides by the deviation of the group: verl's `norm_adv_by_std_in_grpo`.
     """
     outcomes = group_advantages(rewards[sessions.last], sessions.group, scale=scale)
     real = sessions.of_row >= 0
     spread = np.zeros(len(rows), np.float64)
     spread[real] = outcomes[sessions.of_row[real]]
-    masked = np.array([nodes and bool(row and row["masked"]) for row in rows], np.bool_) & real
+    masked = np.zeros(len(rows), np.bool_)
+    for number, row in enumerate(rows):
+        if nodes and row and row["masked"]:
+            masked[number] = mask_applies(spread[number], correct=row["correct"])
     invalid = np.array([bool(row and row["invalid"]) for row in rows], np.bool_) & real
     advantages = segment_advantages(spread, masked, invalid, penalty=penalty) if nodes else spread
     count = max(1, int(real.sum()))

@@ -1,0 +1,1 @@
+"""Configurations of verl: `--config-path pkg://vrag.rl.configs --config-name NAME`."""
