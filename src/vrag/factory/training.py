@@ -30,6 +30,17 @@ VERDICTS = "verdicts.sqlite"
 """File with the verdicts and short answers of a judge model, in the folder of the runs."""
 
 
+def settings_to_train(settings: Settings, *, check_claims: bool = False) -> Settings:
+    """Return the settings of runs to train on: claims are not checked, and so evidence is not located.
+
+    With `check_claims` the settings stay as they are, since a reward needs the verdicts; so they do where
+    `VRAG_VERIFY` is set.
+    """
+    if check_claims or "verify" in settings.model_fields_set:
+        return settings
+    return settings.model_copy(update={"verify": "off"})
+
+
 def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
     """Return the configuration of runs as JSON: runs in one folder must have the same.
 

@@ -147,7 +147,7 @@ class Reinforcement:
         with self.machine.repeatable(wanted=self.options.together):
             scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
             network = self.machine.open_model(self.model)
-            make_agent, made_with = self._open_agents(network)
+            make_agent, made_with = self._open_agents(network, check_claims="support" in scorer.extras)
             with checkpoints.held(), _note_on_interrupt(self.out):
                 saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
                 reference = self.machine.open_model(self.model) if self.options.kl else None
@@ -188,25 +188,31 @@ class Reinforcement:
             finally:
                 await scorer.aclose()
 
-    def _open_agents(self, network: TrainableModel) -> tuple[Callable[[Policy], Agent], dict[str, Any]]:
+    def _open_agents(
+        self, network: TrainableModel, *, check_claims: bool
+    ) -> tuple[Callable[[Policy], Agent], dict[str, Any]]:
         """Return a function that makes the agent of a policy, and everything that the run is made with.
+
+        With `check_claims`, the claims of answers are checked, which takes most of a rollout's time.
 
         Embedded in one batch with others, a query has a vector that differs in its last bits: for repeatable
         training, each query is embedded alone.
         """
         from vrag.factory.agents import agent_of, open_environment
         from vrag.factory.session import open_session
+        from vrag.factory.training import settings_to_train
         from vrag.rl.batched_policy import BatchedGenerator
         from vrag.rl.generation import SamplingOptions
         from vrag.rollouts.batched_search import BatchedSearcher
 
-        settings = self.settings.model_copy(update={"repair": False})  # the model must learn the grammar
+        settings = settings_to_train(self.settings, check_claims=check_claims)
+        settings = settings.model_copy(update={"repair": False})  # the model must learn the grammar
         searcher = open_session(settings).searcher
         alone = {"queries": 1, "wait": 0.0} if self.options.together else {}
         batched = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
         environment = open_environment(settings, batched, network.checkpoint.profile)
         policy = BatchedGenerator(network, SamplingOptions()).open_handle(())
-        run_settings = agent_of(settings, environment, policy, conflicts=False).settings
+        run_settings = agent_of(settings, environment, policy, training=True).settings
         made_with = {
             "kind": "rl",
             "model": _model_digest(self.model),
@@ -220,7 +226,7 @@ class Reinforcement:
             **self.machine.made_with,
             **self.options.model_dump(mode="json"),
         }
-        return lambda policy: agent_of(settings, environment, policy, conflicts=False), made_with
+        return lambda policy: agent_of(settings, environment, policy, training=True), made_with
 
 
 class _StepPrinter:

@@ -280,7 +280,7 @@ async def play(
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
     verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
     method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
-    runner = Agent(policy, environment, method, Limits(steps=options.steps))
+    runner = Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
         rollout = await anext(rollouts)
