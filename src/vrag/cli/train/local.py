@@ -124,7 +124,7 @@ def rl(
         "support and installed parts: retrieval=0.2,answer=0.7,region=0.1.",
         shown="the agent's own",
     ),
-    exact: bool = _option(REWARD, False, "Judge by rules that accept only exact matches."),
+    exact: bool = _option(REWARD, False, "Judge by rules: a number must stand alone and is not rounded."),
     kl: float = _option(UPDATE, 0.0, "Weight of the KL from the start model.", min=0),
     entropy: float = _option(UPDATE, 0.0, "Weight of the entropy; about 0.01 for a tiny model.", min=0),
     penalty: float | None = _option(

@@ -239,7 +239,7 @@ def _open_judge(options: JudgeOptions) -> Judge:
     if options.kind == "rules":
         from vrag.reward.rules_judge import RulesJudge
 
-        return RulesJudge()
+        return RulesJudge(exact=options.exact, typos=options.typos)
     from vrag.chat import OpenAIChat
     from vrag.reward.endpoint_judge import EndpointJudge
 

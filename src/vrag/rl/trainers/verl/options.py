@@ -23,6 +23,10 @@ class JudgeOptions(_StrictOptions):
 
     kind: Literal["rules", "endpoint"] = "rules"
     """`rules` compares by rules, offline; `endpoint` asks a model behind an OpenAI-compatible server."""
+    exact: bool = False
+    """Of rules: a number must stand alone and is not rounded."""
+    typos: bool = False
+    """Of rules: one wrong letter within a long word passes."""
     base_url: str = ""
     model: str = ""
     key_variable: str = "VRAG_JUDGE_KEY"
