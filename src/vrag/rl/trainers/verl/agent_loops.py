@@ -274,7 +274,12 @@ async def play(
     The policy is of this run alone.
     """
     hits = options.hits or METHODS[agent].hits
-    environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
+    environment_options = EnvironmentOptions(
+        hits=hits,
+        show=options.show,
+        select=options.select if METHODS[agent].follows_checkpoints else 0,
+        padding=options.padding,
+    )
     environment = Environment(open_searcher(options), profile, environment_options)
     memory = MemoryOptions(**options.memory.model_dump())
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.

@@ -98,6 +98,8 @@ class VerlOptions(_StrictOptions):
     hits: int = Field(default=0, ge=0, le=1000)
     """Hits of a search; 0 for the agent's own: 10 (vrag), 3 (vimrag)."""
     show: int = Field(default=1, ge=1, le=10)
+    select: int = Field(default=0, ge=0, le=10)
+    """Pages of a search of vrag, of which the model selects one; 0 without selection."""
     padding: float = Field(default=0.0, ge=0, le=1000)
     memory: MemorySettings = MemorySettings()
     credit: Literal["trajectory", "node"] = "trajectory"
