@@ -20,11 +20,11 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import WITHOUT_MODEL
 from vrag.agent.runs.run_result import RunStep
 from vrag.cases.annotations import UNANSWERABLE
-from vrag.errors import SettingsError
+from vrag.errors import JudgeError, SettingsError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES
 from vrag.reading.verification.claim import ClaimKind, ClaimVerdict
-from vrag.reward import CompositeReward, Weights
+from vrag.reward import CompositeReward, Verdict, Weights
 from vrag.reward.combine import BUILT_IN, load_parts
 from vrag.reward.parts import region_reward, support_reward
 from vrag.testing import ScriptedPolicy, tiny_corpus
@@ -191,6 +191,23 @@ class TestSupport:
 
     def test_a_run_without_an_answer_supports_nothing(self) -> None:
         assert support_reward(case(1), run_of(answer=None, stop=StopReason.OUT_OF_STEPS)) == 0
+
+
+class TestAttribution:
+    WEIGHTS = Weights.of({"answer": 0.5, "attribution": 0.5})
+
+    @pytest.mark.parametrize(("correct", "expected"), [(True, 1.0), (False, 0.0)])
+    def test_is_paid_for_only_where_the_answer_is_right(self, correct: bool, expected: float) -> None:
+        judge = ToldJudge(Verdict(correct))
+        reward = CompositeReward(judge, self.WEIGHTS, extras=load_parts(["attribution"]))
+        found = asyncio.run(reward.score(boxed((1, QUARTER)), run(place(1, QUARTER))))
+        assert (found.parts["attribution"], found.total) == (expected, expected)
+
+    def test_is_missing_without_a_verdict(self) -> None:
+        judge = ToldJudge(JudgeError("No verdict.", "Wait."))
+        reward = CompositeReward(judge, self.WEIGHTS, extras=load_parts(["attribution"]))
+        found = asyncio.run(reward.score(boxed((1, QUARTER)), run(place(1, QUARTER))))
+        assert (found.parts["attribution"], found.total) == (None, None)
 
 
 class TestInAReward:

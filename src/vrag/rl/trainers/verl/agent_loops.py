@@ -224,11 +224,13 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
     Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts
+    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts, open_preset
 
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
+    if options.preset:
+        return open_preset(options.preset, judge)
     if METHODS[agent].uses_graph:
         return OutcomeReward(judge)
     weights = options.weights.weights
