@@ -224,16 +224,17 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
     Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts, open_preset
+    from vrag.reward.combine import CompositeReward, OutcomeReward, Weights, load_parts, open_preset
 
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
     if options.preset:
         return open_preset(options.preset, judge)
-    if METHODS[agent].uses_graph:
-        return OutcomeReward(judge)
     weights = options.weights.weights
+    if METHODS[agent].uses_graph:
+        outcome = {"answer": 1.0, "turn_cost": weights.turn_cost, "repeat_cost": weights.repeat_cost}
+        return OutcomeReward(judge, Weights.of(outcome))
     return CompositeReward(judge, weights, gate=options.gate, extras=load_parts(weights.extras))
 
 

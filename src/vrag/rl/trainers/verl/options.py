@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,8 +40,11 @@ class JudgeOptions(_StrictOptions):
         return os.environ.get(self.key_variable) or None
 
 
-class PartWeights(_StrictOptions):
-    """The weights of the parts of VRAG's reward; see `vrag.reward`."""
+class PartWeights(BaseModel):
+    """The weights of the parts of VRAG's reward; see `vrag.reward`. Other keys are parts of packages."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Annotated[float, Field(ge=0)]]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     retrieval: float = Field(default=0.2, ge=0)
     answer: float = Field(default=0.7, ge=0)
