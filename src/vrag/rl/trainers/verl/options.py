@@ -44,7 +44,7 @@ class PartWeights(BaseModel):
     """The weights of the parts of VRAG's reward; see `vrag.reward`. Other keys are parts of packages."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[str, Annotated[float, Field(ge=0)]]  # pyright: ignore[reportIncompatibleVariableOverride]
+    __pydantic_extra__: dict[str, Annotated[float, Field(ge=0)]] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     retrieval: float = Field(default=0.2, ge=0)
     answer: float = Field(default=0.7, ge=0)
