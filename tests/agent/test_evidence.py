@@ -23,6 +23,7 @@ from agent_scripts import (
 from PIL import Image
 
 from vrag.agent.agent import Agent
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerGiven, ImageShown, MemoryUpdated, UsageReported
 from vrag.agent.evidence import (
@@ -36,6 +37,7 @@ from vrag.agent.evidence import (
 )
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
@@ -354,3 +356,71 @@ def test_a_part_of_a_picture_that_has_another_size_now_is_left_out() -> None:
     )
     assert evidence == ()
     assert "no longer looks" in fault
+
+
+LOOK = "<think>Closer.</think><bbox>[20, 20, 300, 200]</bbox>"
+FIND = "<think>Look.</think><search>ferry passengers 2024</search>"
+
+
+@dataclass(frozen=True)
+class CountingSearcher(MemorySearcher):
+    """Counts how often a picture is opened."""
+
+    opened: list[str] = field(default_factory=list[str], compare=False)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        self.opened.append(id)
+        return MemorySearcher.image(self, id, least=least)
+
+
+class TestNotLocated:
+    """As in training: the evidence is what the model was shown, as it was shown it."""
+
+    def given(self, answer: str, *, locate: bool = False, searcher: MemorySearcher = CORPUS) -> AnswerGiven:
+        replies = FIND, LOOK, f"<think>Seen.</think><answer>{answer}</answer>"
+        agent = Agent(ScriptedPolicy(replies), environment(searcher), VragMethod(), locate=locate)
+        end = list(agent.stream("How many passengers?"))[-1]
+        assert isinstance(end, AnswerGiven)
+        return end
+
+    def test_nothing_is_opened_once_the_answer_is_given(self) -> None:
+        searcher = CountingSearcher(CORPUS.items)
+        self.given("48,200", searcher=searcher)
+        assert len(searcher.opened) == 2  # the page, and the look at it
+        located = CountingSearcher(CORPUS.items)
+        self.given("48,200", locate=True, searcher=located)
+        assert len(located.opened) > 2
+
+    def test_the_rectangle_of_a_look_stays_as_it_was(self) -> None:
+        end = self.given("48,200")
+        assert [(one.page, one.located) for one in end.evidence] == [(2, False), (2, False)]
+        assert end.evidence[1].box == (0, 0, 1, 1)
+        assert (end.reading, end.citations, end.claims, end.named) == (None, (), (), ())
+
+    @pytest.mark.parametrize("locate", [True, False])
+    def test_what_the_markers_name_is_recorded_as_it_was_shown(self, locate: bool) -> None:
+        shown = self.given("48,200").evidence
+        end = self.given("The ferry carried 48,200 passengers [2].", locate=locate)
+        assert end.named == (shown[0].crop_sha256,)
+        assert self.given("48,200 passengers [1]", locate=locate).named == (shown[1].crop_sha256,)
+        assert self.given("48,200 passengers [9]", locate=locate).named == ()
+
+    def test_what_the_markers_name_is_cited_first(self) -> None:
+        end = self.given("It carried 48,200 passengers in 2024 [1]. Cars were 3,100 [2].")
+        assert [(citation.numbers, citation.source) for citation in end.citations] == [
+            ((1,), "model"),
+            ((2,), "model"),
+        ]
+        assert end.text is not None
+        assert end.text[end.citations[1].start : end.citations[1].end].strip() == "Cars were 3,100"
+        assert end.evidence[0].box == (0, 0, 1, 1)
+
+    def test_an_abstention_names_nothing(self) -> None:
+        end = self.given("Not answerable")
+        assert (end.named, end.citations, len(end.evidence)) == ((), (), 2)
+
+    def test_claims_and_conflicts_need_located_evidence(self) -> None:
+        agent = Agent(ScriptedPolicy(()), WHERE, VragMethod(), locate=False)
+        assert not agent.settings.locate
+        assert replace(agent, conflicts=True).settings.locate
+        assert replace(agent, method=VragMethod(verify=VerifyMode.TELL)).settings.locate

@@ -116,6 +116,12 @@ def test_a_replay_gives_the_same_events(tmp_path: Path) -> None:
     assert changed(run, tiny_corpus()) == []
 
 
+def test_a_run_whose_evidence_is_not_located_is_replayed(tmp_path: Path) -> None:
+    agent = Agent(ScriptedPolicy(SCRIPT), Environment(tiny_corpus(), PROFILE), VragMethod(), locate=False)
+    run = kept(RunStore(tmp_path), agent)
+    assert changed(run, tiny_corpus()) == []
+
+
 @dataclass
 class Rich:
     """Says all that a served model can say about a reply, after an attempt that failed."""

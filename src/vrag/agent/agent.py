@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from vrag.agent.answers.claim_judge import ClaimJudge
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment
 from vrag.agent.events import DraftMode, Event, RunSettings
@@ -52,6 +53,9 @@ class Agent:
     """The items whose pictures the second reading draws; None for those of the environment."""
     conflicts: bool = False
     """Whether what an answer rests on is compared with the other documents."""
+    locate: bool = True
+    """Whether the places of an answer are looked for on its evidence, and the evidence is drawn again before
+    it is claimed. Off in training: no reward depends on it, and it takes most of a rollout's time."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -64,6 +68,11 @@ class Agent:
     def bounds(self) -> Limits:
         """The limits in force."""
         return self.limits or Limits(steps=self.method.steps)
+
+    @property
+    def locates(self) -> bool:
+        """True if evidence is located: also where claims are checked or documents compared."""
+        return self.locate or self.conflicts or self.method.verify is not VerifyMode.OFF
 
     @property
     def settings(self) -> RunSettings:
@@ -86,6 +95,7 @@ class Agent:
             verify=self.method.verify,
             second_reading=self.method.second_reading,
             conflicts=self.conflicts,
+            locate=self.locates,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )

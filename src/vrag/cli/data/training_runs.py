@@ -33,6 +33,7 @@ from vrag.distill.select import SelectionOptions, read_selected, select_samples,
 from vrag.errors import CaseError, SampleError, SettingsError
 from vrag.factory.agents import agent_of, open_environment
 from vrag.factory.session import open_session
+from vrag.factory.training import settings_to_train
 from vrag.model_profiles import profile_named
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import RolloutAttempt
@@ -84,6 +85,7 @@ def demonstrate(
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
+    settings = settings_to_train(settings)
     if not METHODS[settings.agent].trainable:
         trainable = " or ".join(name for name, method in METHODS.items() if method.trainable)
         raise SettingsError(f"The agent {settings.agent} has no demonstrations.", f"Use {trainable}.")
@@ -133,7 +135,7 @@ def _open_script(
             is_gold=partial(_is_gold_page, searcher, attempt.case) if selects else None,
             labelled=profile.labelled,
         )
-        return agent_of(settings, environment, policy, conflicts=False)
+        return agent_of(settings, environment, policy, training=True)
 
     run_settings = make_agent(RolloutAttempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
     return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}

@@ -224,14 +224,17 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
     Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts
+    from vrag.reward.combine import CompositeReward, OutcomeReward, Weights, load_parts, open_preset
 
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
-    if METHODS[agent].uses_graph:
-        return OutcomeReward(judge)
+    if options.preset:
+        return open_preset(options.preset, judge)
     weights = options.weights.weights
+    if METHODS[agent].uses_graph:
+        outcome = {"answer": 1.0, "turn_cost": weights.turn_cost, "repeat_cost": weights.repeat_cost}
+        return OutcomeReward(judge, Weights.of(outcome))
     return CompositeReward(judge, weights, gate=options.gate, extras=load_parts(weights.extras))
 
 
@@ -239,7 +242,7 @@ def _open_judge(options: JudgeOptions) -> Judge:
     if options.kind == "rules":
         from vrag.reward.rules_judge import RulesJudge
 
-        return RulesJudge()
+        return RulesJudge(exact=options.exact, typos=options.typos)
     from vrag.chat import OpenAIChat
     from vrag.reward.endpoint_judge import EndpointJudge
 
@@ -285,7 +288,7 @@ async def play(
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
     verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
     method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
-    runner = Agent(policy, environment, method, Limits(steps=options.steps))
+    runner = Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
         rollout = await anext(rollouts)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.embed import device
 from vrag.errors import MissingExtra, SettingsError
-from vrag.reward.combine import BUILT_IN, Weights
+from vrag.reward.combine import COSTS, OWN_PARTS, Weights
 from vrag.rl.advantages import GgpoOptions
 
 
@@ -24,6 +24,10 @@ class JudgeOptions(_StrictOptions):
 
     kind: Literal["rules", "endpoint"] = "rules"
     """`rules` compares by rules, offline; `endpoint` asks a model behind an OpenAI-compatible server."""
+    exact: bool = False
+    """Of rules: a number must stand alone and is not rounded."""
+    typos: bool = False
+    """Of rules: one wrong letter within a long word passes."""
     base_url: str = ""
     model: str = ""
     key_variable: str = "VRAG_JUDGE_KEY"
@@ -37,14 +41,23 @@ class JudgeOptions(_StrictOptions):
         return os.environ.get(self.key_variable) or None
 
 
-class PartWeights(_StrictOptions):
-    """The weights of the parts of VRAG's reward; see `vrag.reward`."""
+class PartWeights(BaseModel):
+    """The weights of the parts of VRAG's reward; see `vrag.reward`. Other keys are parts of packages."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Annotated[float, Field(ge=0)]] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     retrieval: float = Field(default=0.2, ge=0)
     answer: float = Field(default=0.7, ge=0)
     pattern: float = Field(default=0.1, ge=0)
     region: float = Field(default=0.0, ge=0)
+    attribution: float = Field(default=0.0, ge=0)
     support: float = Field(default=0.0, ge=0)
+    selection: float = Field(default=0.0, ge=0)
+    turn_cost: float = Field(default=0.0, ge=0)
+    """Cost of each model call beyond two."""
+    repeat_cost: float = Field(default=0.0, ge=0)
+    """Cost of each repeated search."""
 
     @property
     def weights(self) -> Weights:
@@ -52,8 +65,8 @@ class PartWeights(_StrictOptions):
 
         Raises `SettingsError` if they do not sum to 1.
         """
-        extras = {name: value for name in BUILT_IN if (value := getattr(self, name)) > 0}
-        return Weights(retrieval=self.retrieval, answer=self.answer, pattern=self.pattern, extras=extras)
+        always = (*OWN_PARTS, *COSTS)
+        return Weights.of({name: value for name, value in self if name in always or value > 0})
 
 
 class MemorySettings(_StrictOptions):
@@ -79,6 +92,8 @@ class VerlOptions(_StrictOptions):
     scorer: str = ""
     """Instead of the reward below: `module:function`, called with the agent's name, returns a `Scorer`."""
     judge: JudgeOptions = JudgeOptions()
+    preset: Literal["", "vrag", "vrag-after-sft", "attribution", "unidoc"] = ""
+    """A mixture by name instead of `weights`; empty for these. `unidoc` needs `select`."""
     weights: PartWeights = PartWeights()
     gate: bool = True
     """True if a trajectory without a search or without an answer earns 0."""
