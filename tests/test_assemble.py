@@ -24,7 +24,7 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.embedder import Modality, VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
-from vrag.factory.agents import open_agent, open_profile
+from vrag.factory.agents import open_agent, open_environment, open_profile
 from vrag.factory.families import USUAL_PROFILE
 from vrag.factory.indexing import (
     corpus_options,
@@ -41,7 +41,7 @@ from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.sealed_json import seal_json
 from vrag.index.location import EmbedderRecord
-from vrag.model_profiles import profile_named
+from vrag.model_profiles import PROFILES, profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.cached_judge import CachedJudge
 from vrag.reward.rules_judge import RulesJudge
@@ -81,6 +81,8 @@ def test_the_defaults_of_settings_are_those_of_the_parts(
         baseline = open_session(report.settings.model_copy(update={"agent": name})).agent()
         assert (baseline.method.name, baseline.limits) == (name, Limits(steps=steps))
         assert baseline.environment.options == without_model
+    trained = open_environment(report.settings, open_session(report.settings).searcher, PROFILES["qwen3-vl"])
+    assert trained.options == EnvironmentOptions()
     switch = chat_options(report.settings, profile_named(USUAL_PROFILE)).thinking_switch
     assert switch is ChatOptions().thinking_switch
 

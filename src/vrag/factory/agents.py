@@ -62,7 +62,8 @@ def open_agent(
     """
     family = family or open_family(settings, quiet=True)
     profile = _with_last_turn(settings, family.profile)
-    environment = open_environment(settings, searcher, profile, documents, collection)
+    has_model = bool(settings.model)
+    environment = open_environment(settings, searcher, profile, documents, collection, has_model=has_model)
     agent = agent_of(settings, environment, open_policy(settings, environment))
     unworded = _missing_instruction(settings, family.profile)
     in_doubt = family.notice if family.source is FamilySource.NOTHING else ""
@@ -82,15 +83,19 @@ def open_environment(
     profile: Profile,
     documents: frozenset[str] | None = None,
     collection: str | None = None,
+    *,
+    has_model: bool = True,
 ) -> Environment:
     """Return the environment of an agent: the same for serving, training and evaluation; see `open_agent`.
+
+    Without a model more pages are read; a policy that is trained, or a script, counts as a model.
 
     Raises `ActionError` if a custom tool cannot be loaded, and `ModelError` or `MissingExtra` if the reader
     of running text cannot be opened.
     """
     options = EnvironmentOptions(
-        hits=settings.hits or (METHODS[settings.agent].hits if settings.model else MAX_PLACES),
-        show=settings.show or (1 if settings.model else MAX_PLACES),
+        hits=settings.hits or (METHODS[settings.agent].hits if has_model else MAX_PLACES),
+        show=settings.show or (1 if has_model else MAX_PLACES),
         tables=settings.tables,
         padding=settings.padding,
         documents=documents,
