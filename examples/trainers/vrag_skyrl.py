@@ -1,4 +1,4 @@
-"""SkyRL-gym: the environment `vrag`, for VRAG. Importing this module registers it."""
+"""SkyRL-gym: the environment `vrag`, for VRAG. Call `register` where a run begins."""
 
 from typing import Any
 
@@ -9,16 +9,13 @@ from vrag.rl import Episode
 
 
 class VragEnv(BaseTextEnv):
-    """One episode: its case is in `extras`, the section `vrag` of docs/verl.md in the configuration.
+    """One episode; its case is the column `case` of the data set. `options` are as in docs/verl.md.
 
-    SkyRL knows no missing reward. It is `missing` of the configuration, 0 by default; the metric `missing`
-    counts it.
+    SkyRL knows no missing reward: it is 0, and the metric `missing` counts it.
     """
 
-    def __init__(self, env_config: Any, extras: dict[str, Any]) -> None:
+    def __init__(self, env_config: Any, extras: dict[str, Any], options: dict[str, Any]) -> None:
         super().__init__()
-        options = dict(env_config or {})
-        self.missing = float(options.pop("missing", 0.0))
         self.case, self.episode = extras["case"], Episode.of(options, images="url")
 
     def init(self, prompt: Any = None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -28,10 +25,9 @@ class VragEnv(BaseTextEnv):
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Carry out a reply; `metadata` has the reward with its parts."""
         _, reward, done = self.episode.step(action)
-        final = self.missing if reward is None else reward
         return BaseTextEnvStepOutput(
             observations=self.episode.observation,
-            reward=final if done else 0.0,
+            reward=reward or 0.0,
             done=done,
             metadata=self.episode.reward.as_dict() if done else {},
         )
@@ -47,5 +43,6 @@ class VragEnv(BaseTextEnv):
         self.episode.close()
 
 
-if "vrag" not in skyrl_gym.registry:
-    skyrl_gym.register("vrag", "vrag_skyrl:VragEnv")
+def register(options: dict[str, Any]) -> None:
+    """Register the environment, with its options."""
+    skyrl_gym.register("vrag", "vrag_skyrl:VragEnv", kwargs={"options": options})

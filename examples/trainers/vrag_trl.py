@@ -5,10 +5,18 @@ the tool `act`, and what it returns is the next turn of the user: the prompts ar
 """
 
 import json
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
 from vrag.agent.actions import Answer, parse
+from vrag.cases.case_json import row_of
 from vrag.rl import Episode
+from vrag.rl.trainers.verl.options import read_options
+from vrag.types import Case
 
 TEMPLATE = """\
 {%- set turns = namespace(all=[]) -%}
@@ -53,7 +61,7 @@ class VragEnvironment:
     def reset(self, case: str, **_: Any) -> Any:
         """Begin the episode; return the agent's prompt."""
         self._acted = 0
-        messages = self._episode.reset(json.loads(case))
+        messages = self._episode.reset(case)
         return messages[-1]["content"] if messages else None
 
     def act(self, reply: str) -> Any:
@@ -78,3 +86,19 @@ def vrag_reward(
 ) -> list[float | None]:
     """End the episodes; return their rewards, None for missing ones."""
     return [environment._finish(turns) for environment, turns in zip(environments, completions, strict=True)]
+
+
+def make_trainer(
+    model: Any, processor: Any, cases: Iterable[Case], options: dict[str, Any], **settings: Any
+) -> GRPOTrainer:
+    """Make the trainer of a model. `settings` are those of `GRPOConfig`; a completion is a whole episode."""
+    rows = [{"prompt": [{"role": "user", "content": ""}], "case": json.dumps(row_of(case))} for case in cases]
+    limits = {"max_tool_calling_iterations": read_options(options).steps - 1, "max_completion_length": 8192}
+    return GRPOTrainer(
+        model=model,
+        processing_class=prepare(processor),
+        reward_funcs=vrag_reward,
+        train_dataset=Dataset.from_list(rows),
+        environment_factory=partial(VragEnvironment, options),
+        args=GRPOConfig(**limits | settings),
+    )

@@ -34,11 +34,13 @@ def sent_hashes(messages: Iterable[dict[str, Any]]) -> list[str]:
 
 def skyrl() -> dict[str, Any]:
     import skyrl_gym
-    import vrag_skyrl  # noqa: F401 - registers the environment
+    import vrag_skyrl
 
+    vrag_skyrl.register(OPTIONS)
     episodes = []
     for number, case in enumerate(cases()):
-        env = skyrl_gym.make("vrag", env_config=OPTIONS, extras={"case": row_of(case), "max_turns": 4})
+        extras = {"case": json.dumps(row_of(case)), "max_turns": 4}
+        env = skyrl_gym.make("vrag", env_config={}, extras=extras)
         conversation, _ = env.init([{"role": "user", "content": case.query}])
         done, rewards, metadata = False, [], {}
         for text in script(number):
@@ -51,7 +53,7 @@ def skyrl() -> dict[str, Any]:
         episodes[-1] |= {"roles": [one["role"] for one in conversation], "total": metadata["total"]}
         episodes[-1] |= {"metrics": metrics}
     broken = {"judge": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "none"}}
-    env = skyrl_gym.make("vrag", env_config=OPTIONS | broken, extras={"case": row_of(cases()[1])})
+    env = skyrl_gym.make("vrag", env_config={}, extras={"case": row_of(cases()[1])}, options=OPTIONS | broken)
     env.init([])
     last = [env.step(text) for text in script(1)][-1]
     return {"episodes": episodes, "broken": last, "missing": env.get_metrics()["missing"]}
@@ -77,15 +79,11 @@ def openenv(url: str) -> dict[str, Any]:
 
 def trl(model: str, folder: str) -> dict[str, Any]:
     """Five steps of GRPO on ten cases: the replies are scripted, all else is TRL's and the network's own."""
-    from functools import partial
-
     import torch
-    from datasets import Dataset
+    import vrag_trl
     from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
-    from trl import GRPOConfig, GRPOTrainer
-    from vrag_trl import VragEnvironment, prepare, vrag_reward
 
-    processor = prepare(AutoProcessor.from_pretrained(model, min_pixels=4 * 28**2, max_pixels=512 * 28**2))
+    processor = AutoProcessor.from_pretrained(model, min_pixels=4 * 28**2, max_pixels=512 * 28**2)
     network: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
     tokenizer = processor.tokenizer
     seen: dict[int, set[str]] = {}
@@ -115,6 +113,8 @@ def trl(model: str, folder: str) -> dict[str, Any]:
         padded = [reply + [tokenizer.pad_token_id] * (longest - len(reply)) for reply in replies]
         return torch.cat([input_ids, torch.tensor(padded)], dim=1)
 
+    vrag_reward = vrag_trl.vrag_reward
+
     def score(**fields: Any) -> list[float | None]:
         found = vrag_reward(**fields)
         for case, reward in zip(fields["case"], found, strict=True):
@@ -125,31 +125,24 @@ def trl(model: str, folder: str) -> dict[str, Any]:
         if fields.get("pixel_values") is not None and torch.is_grad_enabled():
             forward_pixels.append(tuple(fields["pixel_values"].shape))
 
-    network.generate = generate
+    vrag_trl.vrag_reward, network.generate = score, generate
     network.register_forward_pre_hook(watch, with_kwargs=True)
     before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    rows = [{"prompt": [{"role": "user", "content": ""}], "case": json.dumps(row_of(one))} for one in cases()]
-    trainer = GRPOTrainer(
-        model=network,
-        processing_class=processor,
-        reward_funcs=score,
-        train_dataset=Dataset.from_list(rows),
-        environment_factory=partial(VragEnvironment, OPTIONS),
-        args=GRPOConfig(
-            folder,
-            per_device_train_batch_size=4,
-            num_generations=2,
-            max_steps=5,
-            max_tool_calling_iterations=OPTIONS["steps"] - 1,
-            max_completion_length=4096,
-            learning_rate=1e-3,
-            logging_steps=1,
-            report_to=[],
-            save_strategy="no",
-            use_cpu=True,
-            shuffle_dataset=False,
-            loss_type="grpo",
-        ),
+    trainer = vrag_trl.make_trainer(
+        network,
+        processor,
+        cases(),
+        OPTIONS,
+        output_dir=folder,
+        per_device_train_batch_size=4,
+        num_generations=2,
+        max_steps=5,
+        learning_rate=1e-3,
+        logging_steps=1,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        shuffle_dataset=False,
     )
     trainer.train()
     logs = [line for line in trainer.state.log_history if "loss" in line]

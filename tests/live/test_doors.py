@@ -28,7 +28,7 @@ from vrag.rl import Episode
 
 DOORS = os.environ.get("VRAG_DOORS", "")
 HERE = Path(__file__).parent
-SECONDS = 600
+SECONDS = 1200
 TEN = range(10)
 UNREACHABLE = {"judge": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "none"}}
 

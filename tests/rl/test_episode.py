@@ -73,14 +73,11 @@ def call(name: str, **arguments: object) -> str:
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
-MEMORIZE = call(
-    "summarize_and_memorize",
-    summarize="It says so.",
-    memorize=[
-        {"information_id": label, "is_useful": True, "key_timestamp": [], "priority_score": 4}
-        for label in ("Text 1", "Picture 1", "Picture 2")
-    ],
-)
+REVIEWED: list[dict[str, Any]] = [
+    {"information_id": label, "is_useful": True, "key_timestamp": [], "priority_score": 4}
+    for label in ("Text 1", "Picture 1", "Picture 2")
+]
+MEMORIZE = call("summarize_and_memorize", summarize="It says so.", memorize=REVIEWED)
 CALLS = (
     call("add_search_node", id="found", parent_ids=["root"], query="ferry passengers"),
     call("add_answer_node", parent_ids=["root"], answer="48,200"),
@@ -300,7 +297,7 @@ def test_many_episodes_run_at_once_in_a_loop_and_in_threads() -> None:
 def test_options_open_the_environment_of_our_trainer() -> None:
     options = {"searcher": "vrag.testing:tiny_corpus", "profile": "qwen2.5-vl", "steps": 2, "hits": 3}
     episode = Episode.of(options)
-    episode.reset(json.loads(json.dumps(row_of(CASE))))
+    episode.reset(json.dumps(row_of(CASE)))
     assert [episode.step(text).done for text in SCRIPT] == [False, True]
     assert episode.reward is not None
     assert episode.reward.parts == {"retrieval": 1.0, "answer": 1.0, "pattern": 1.0}

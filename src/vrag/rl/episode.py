@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
@@ -127,12 +128,14 @@ class AsyncEpisode:
         """The run; None before the end."""
         return None if self.played is None else self.played.rollout
 
-    async def reset(self, case: Case | Mapping[str, Any]) -> ChatMessages:
+    async def reset(self, case: Case | Mapping[str, Any] | str) -> ChatMessages:
         """Begin an episode; return the messages to reply to, none where it has ended already.
 
-        A mapping is a case as in JSON files: `vrag.cases.case_json`. Raises `CaseError` if it is none.
+        A mapping or a JSON text is a case as in files: `vrag.cases.case_json`. Raises `CaseError` if it is no
+        case, and `ValueError` if the text is no JSON.
         """
-        case = case if isinstance(case, Case) else case_of(case, "the case")
+        if not isinstance(case, Case):
+            case = case_of(json.loads(case) if isinstance(case, str) else case, "the case")
         await self.aclose()
         self._policy, self.history = OutsidePolicy(), ()
         attempt, agent = RolloutAttempt(case=case, sample=0), replace(self.agent, policy=self._policy)
@@ -226,7 +229,7 @@ class Episode:
         """The run; None before the end."""
         return self.inner.rollout
 
-    def reset(self, case: Case | Mapping[str, Any]) -> ChatMessages:
+    def reset(self, case: Case | Mapping[str, Any] | str) -> ChatMessages:
         """Begin an episode; see `AsyncEpisode.reset`."""
         return _run(self.inner.reset(case))
 
