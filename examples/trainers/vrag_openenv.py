@@ -40,11 +40,12 @@ class VragEnvironment(Environment[VragAction, VragObservation, State]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.episode, self.steps = Episode.of(OPTIONS, agent=METHOD, images="url"), 0
+        self.episode = Episode.of(OPTIONS, agent=METHOD, images="url")
+        self.id, self.steps = None, 0
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **case: Any) -> VragObservation:
         """Begin an episode with a case: its fields are named as in files of cases."""
-        self.steps, self.id = 0, episode_id
+        self.id, self.steps = episode_id, 0
         messages = self.episode.reset(case)
         return VragObservation(messages=messages, done=not messages)
 

@@ -273,8 +273,13 @@ def test_closing_cancels_the_run_and_ends_a_step_that_waits() -> None:
         assert await stepping == ([], None, True)
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
+        assert episode.reward is None
+        assert await episode.step(TAGS[0]) == ([], None, True)
         assert await episode.reset(CASE)
+        for text in SCRIPT:
+            await episode.step(text)
         await episode.aclose()
+        assert episode.reward is not None  # of a run that has ended
 
     asyncio.run(give_up())
 

@@ -115,8 +115,10 @@ class AsyncEpisode:
 
     @property
     def played(self) -> PlayedRollout | None:
-        """The rollout with its events, files and reward; None before the end."""
-        return self._playing.result() if self._playing is not None and self._playing.done() else None
+        """The rollout with its events, files and reward; None before the end, and for a cancelled run."""
+        playing = self._playing
+        has_ended = playing is not None and playing.done() and not playing.cancelled()
+        return playing.result() if playing is not None and has_ended else None
 
     @property
     def reward(self) -> Reward | None:
@@ -162,11 +164,10 @@ class AsyncEpisode:
         return await self._wait()
 
     async def aclose(self) -> None:
-        """Cancel the run, if it goes on."""
+        """Cancel the run, if it goes on; the rewards of an ended one stay."""
         if self._playing is not None:
             self._playing.cancel()
             await asyncio.gather(self._playing, return_exceptions=True)
-            self._playing = None
 
     def __del__(self) -> None:
         """Cancel the run of an episode that was given up."""
@@ -187,7 +188,7 @@ class AsyncEpisode:
             asked.cancel()
         if playing.done():
             self.history, self.observation = (), []
-            return EpisodeStep([], None if playing.cancelled() else playing.result().reward.total, done=True)
+            return EpisodeStep([], None if self.reward is None else self.reward.total, done=True)
         before, self.history = tuple(self.history), tuple(asked.result())
         goes_on = self.history[: len(before)] == before
         new = self.history[len(before) + bool(before) :]  # without the reply itself
@@ -204,15 +205,16 @@ class Episode:
     All episodes of a process run in one event loop, in a thread of its own.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of `AsyncEpisode`
-        self.inner = AsyncEpisode(*args, **kwargs)
+    def __init__(
+        self, agent: Agent, scorer: Scorer, *, images: str | Path = "pil", seconds: float | None = None
+    ) -> None:
+        self.inner = AsyncEpisode(agent, scorer, images=images, seconds=seconds)
 
     @classmethod
     def of(cls, options: Mapping[str, Any], *, agent: str = "vrag", images: str | Path = "pil") -> Episode:
         """Make an episode from options; see `AsyncEpisode.of`."""
-        episode = cls.__new__(cls)
-        episode.inner = AsyncEpisode.of(options, agent=agent, images=images)
-        return episode
+        inner = AsyncEpisode.of(options, agent=agent, images=images)
+        return cls(inner.agent, inner.scorer, images=images, seconds=inner.seconds)
 
     @property
     def observation(self) -> ChatMessages | None:
