@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from door_pages import OPTIONS, cases, number_in, script
+from door_pages import OPTIONS, UNREACHABLE, cases, number_in, script
 
 from vrag.cases.case_json import row_of
 
@@ -52,8 +52,9 @@ def skyrl() -> dict[str, Any]:
         episodes.append({"rewards": rewards, "done": done, "pictures": sent_hashes(conversation)})
         episodes[-1] |= {"roles": [one["role"] for one in conversation], "total": metadata["total"]}
         episodes[-1] |= {"metrics": metrics}
-    broken = {"judge": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "none"}}
-    env = skyrl_gym.make("vrag", env_config={}, extras={"case": row_of(cases()[1])}, options=OPTIONS | broken)
+    env = skyrl_gym.make(
+        "vrag", env_config={}, extras={"case": row_of(cases()[1])}, options=OPTIONS | UNREACHABLE
+    )
     env.init([])
     last = [env.step(text) for text in script(1)][-1]
     return {"episodes": episodes, "broken": last, "missing": env.get_metrics()["missing"]}
@@ -161,7 +162,30 @@ def trl(model: str, folder: str) -> dict[str, Any]:
         "vision_changed": any("visual" in name for name in changed),
         "forward": len(forward_pixels),
         "prompts": {number: sorted(found, key=len) for number, found in prompts.items()},
+        "ends": trl_ends(),
         "agent_prompts": {number: agent_prompts(model, number) for number in range(len(cases()))},
+    }
+
+
+def trl_ends() -> dict[str, float | None]:
+    """Rewards of episodes that do not end by an answer which TRL leaves for the reward."""
+    from vrag_trl import VragEnvironment, vrag_reward
+
+    def reward(options: dict[str, Any], carried_out: Iterable[str], said: Iterable[str]) -> float | None:
+        environment = VragEnvironment(OPTIONS | options)
+        environment.reset(json.dumps(row_of(cases()[1])))
+        for text in carried_out:
+            environment.act(text)
+        turns = [{"role": "assistant", "content": text} for text in said]
+        return vrag_reward(completions=[turns], environments=[environment])[0]
+
+    search, answer = script(1)
+    return {
+        "answered": reward({}, [search], [search, answer]),
+        "no judge": reward(UNREACHABLE, [search], [search, answer]),
+        "no room for the result": reward({}, [search], [search]),
+        "no room for the call": reward({}, [search], [search, search]),
+        "out of steps": reward({}, [search] * 3, [search] * 4),
     }
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HARBOURS = ("Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Ginkgo", "Hazel", "Ivy", "Juniper")
 PROFILE = "qwen2.5-vl"
 OPTIONS: dict[str, Any] = {"searcher": "door_pages:corpus", "profile": PROFILE, "steps": 4, "hits": 3}
+UNREACHABLE = {"judge": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "none"}}
 NONSENSE = "I would rather not say."
 
 

@@ -30,7 +30,6 @@ DOORS = os.environ.get("VRAG_DOORS", "")
 HERE = Path(__file__).parent
 SECONDS = 1200
 TEN = range(10)
-UNREACHABLE = {"judge": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "none"}}
 
 pytestmark = pytest.mark.skipif(
     not DOORS, reason="VRAG_DOORS names no folder with the environments of `make test-doors`"
@@ -139,7 +138,7 @@ def test_a_missing_reward_is_an_error_of_its_rollout_in_verifiers(tmp_path: Path
         return Say(door_pages.script(1)[asked.turn].replace("Birch", "Alder"))
 
     with ChatServer(say) as server:
-        [episode] = evaluate(tmp_path, server, "vrag", door_pages.OPTIONS | UNREACHABLE, "-n", "1")
+        [episode] = evaluate(tmp_path, server, "vrag", door_pages.OPTIONS | door_pages.UNREACHABLE, "-n", "1")
     [trace] = episode["traces"]
     assert not episode["ok"]
     assert trace["rewards"]["reward"] is None
@@ -215,3 +214,6 @@ def test_trl_trains_on_ten_questions(tmp_path: Path) -> None:
     assert found["forward"] == 5
     assert found["vision_changed"]
     assert max(found["norms"]) > 1e-3
+    ends = found["ends"]
+    assert (ends.pop("answered"), ends.pop("no judge")) == (1.0, None)
+    assert set(ends.values()) == {0.0}
