@@ -15,7 +15,7 @@ EXTRAS := faiss heic mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
-.PHONY: test-verl mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
+.PHONY: test-verl test-doors mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -84,6 +84,11 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+
+# verifiers wants mcp 2 and OpenEnv mcp 1: two environments, in the folder DOORS.
+DOORS ?= .venv/doors
+test-doors: .venv/dev $(DOORS)/verifiers $(DOORS)/trl ## Episodes in verifiers, SkyRL-gym, TRL and OpenEnv (some minutes)
+	VRAG_DOORS=$(abspath $(DOORS)) $(BIN)/python -m pytest -q tests/live/test_doors.py
 
 # The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
 # place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
@@ -295,6 +300,19 @@ $(TSC): .venv/dev tools/typescript/package-lock.json
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
 		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
+	@touch $@
+
+$(DOORS)/verifiers: .venv/dev examples/trainers/pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -e . -e 'examples/trainers[verifiers,skyrl]'
+	@touch $@
+
+# torch and torchvision as for verl.
+$(DOORS)/trl: .venv/dev examples/trainers/pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -e . -e 'examples/trainers[trl,openenv]'
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 	@touch $@
 

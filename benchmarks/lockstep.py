@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.agent.method import Episode
+    from vrag.agent.method import AgentEpisode
     from vrag.agent.methods.vrag import VragMethod
     from vrag.agent.policy import Policy
     from vrag.corpus.formats.video import VideoFrame
@@ -43,7 +43,7 @@ class Lane:
     """One trajectory of a batch."""
 
     question: str
-    episode: Episode
+    episode: AgentEpisode
     record: EventLog
     turn: Any = None
     """What its model asked for last."""

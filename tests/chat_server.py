@@ -466,6 +466,7 @@ def _whole(asked: Asked, say: Say) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{asked.index}",
         "object": "chat.completion",
+        "created": 1,
         "model": asked.body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": say.finish}],
         "usage": _usage(say) if say.usage else None,

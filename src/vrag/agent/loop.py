@@ -54,7 +54,7 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.method import ActionOutcome, Context, Episode, Method
+from vrag.agent.method import ActionOutcome, AgentEpisode, Context, Method
 from vrag.agent.policy import (
     WITHOUT_MODEL,
     Delta,
@@ -282,7 +282,7 @@ class Run:
         except _OutOfTime:
             return ""
 
-    async def _take_steps(self, episode: Episode) -> AsyncGenerator[Event, None]:
+    async def _take_steps(self, episode: AgentEpisode) -> AsyncGenerator[Event, None]:
         """Take steps until there is an answer or a limit is reached; sets `answer`."""
         self.answer = None
         try:
@@ -306,7 +306,7 @@ class Run:
         if self.answer is None:
             self.answer = episode.conclude(self.log).answer
 
-    async def _review(self, episode: Episode) -> AnswerReview:
+    async def _review(self, episode: AgentEpisode) -> AnswerReview:
         """Return the answer with its evidence, citations and verdicts, as far as there is time for them."""
         answer = self.answer
         said = None if answer is None else answer.text
@@ -366,7 +366,7 @@ class Run:
         is_repairing = self.settings.verify is VerifyMode.REPAIR and self._may_answer_anew(review)
         return claims_in_doubt(review.claims) if is_repairing else ()
 
-    def _find_offered(self, episode: Episode, review: AnswerReview) -> tuple[FoundConflict, ...]:
+    def _find_offered(self, episode: AgentEpisode, review: AnswerReview) -> tuple[FoundConflict, ...]:
         """Return the conflicts that the model is asked to judge: it was shown the items of both sides."""
         if self.settings.verify is VerifyMode.OFF or not self._may_answer_anew(review):
             return ()
@@ -376,7 +376,7 @@ class Run:
 
     async def _reopen(
         self,
-        episode: Episode,
+        episode: AgentEpisode,
         review: AnswerReview,
         doubts: Sequence[CheckedClaim],
         conflicts: tuple[FoundConflict, ...],
@@ -443,7 +443,7 @@ class Run:
                 notices=self.notices,
             )
 
-    async def _step(self, episode: Episode) -> AsyncGenerator[Event, None]:
+    async def _step(self, episode: AgentEpisode) -> AsyncGenerator[Event, None]:
         """Call the model once and carry out its action; sets `stop` when it was the last call."""
         began = time.perf_counter()
         if not self.log.step:  # these events belong to step 1, also where no budget is left for the call
@@ -487,7 +487,7 @@ class Run:
         elif self.stop is None and not call.may_continue:
             self.stop = StopReason.OUT_OF_STEPS
 
-    def _parse(self, episode: Episode, reply: str, *, last: bool, cut: bool) -> Turn[Any]:
+    def _parse(self, episode: AgentEpisode, reply: str, *, last: bool, cut: bool) -> Turn[Any]:
         """Parse a reply, and take the judgements on conflicts out of it.
 
         Where an answer is to be given once more, nothing else is carried out or read as one.
@@ -508,7 +508,7 @@ class Run:
             self.choices = tuple(DocumentChoice(document=item.document, name=item.title) for item in items)
         return outcome
 
-    async def _receive(self, episode: Episode, call: ModelCall) -> AsyncGenerator[Event, None]:
+    async def _receive(self, episode: AgentEpisode, call: ModelCall) -> AsyncGenerator[Event, None]:
         """Receive the reply of a call, and yield its events; raises `ModelError` if there is none."""
         try:
             while call.reply is None:
@@ -522,7 +522,7 @@ class Run:
         finally:
             await call.aclose()
 
-    async def _read_part(self, episode: Episode, call: ModelCall) -> None:
+    async def _read_part(self, episode: AgentEpisode, call: ModelCall) -> None:
         """Read the next part of the reply; ask with fewer pictures where the context is too long.
 
         Raises `ModelError` if there is no reply.
@@ -550,7 +550,7 @@ class Run:
             case Delta(text):
                 await self._add_piece(episode, call, encodable(text))
 
-    async def _add_piece(self, episode: Episode, call: ModelCall, text: str) -> None:
+    async def _add_piece(self, episode: AgentEpisode, call: ModelCall, text: str) -> None:
         """Add a piece of a reply, with what it adds to the thought or to the answer."""
         if call.draft is None and not call.chunks and self.follows_draft:
             call.draft = episode.begin_draft(last=not call.may_continue)
@@ -564,7 +564,7 @@ class Run:
         if pieces and self.settings.draft is DraftMode.CITED:
             await self._cite_draft(episode, call, call.draft)
 
-    async def _cite_draft(self, episode: Episode, call: ModelCall, draft: AnswerDraft) -> None:
+    async def _cite_draft(self, episode: AgentEpisode, call: ModelCall, draft: AnswerDraft) -> None:
         """Look for what the draft rests on after each of its sentences, and add it when it is due."""
         if call.citing is None:
             verify = self.settings.verify is not VerifyMode.OFF
@@ -578,7 +578,7 @@ class Run:
                 self.log.add(AnswerCited, length=length, citations=cited.citations, evidence=cited.evidence)
         call.citing.follow(draft)
 
-    def _shorten(self, episode: Episode, call: ModelCall, error: ContextTooLong) -> None:
+    def _shorten(self, episode: AgentEpisode, call: ModelCall, error: ContextTooLong) -> None:
         """Remove pictures from the context of a call, which is too long.
 
         Raises `ContextTooLong` if no pictures are left to remove.

@@ -1,4 +1,4 @@
-"""The bases of VRAG, VimRAG, RAG and ReAct: `Method`, and `Episode`, the state of one of its runs."""
+"""The bases of VRAG, VimRAG, RAG and ReAct: `Method`, and `AgentEpisode`, the state of one of its runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ActionOutcome:
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode(ABC):
+class AgentEpisode(ABC):
     """The state of one run: what was asked, shown and remembered.
 
     `prepare`, `step` and `evidence` may block, and raise `SearchError` or `CollectionError` if the search or
@@ -313,7 +313,7 @@ class Method(ABC):
         """Open the policy without a model that writes replies in the grammar of this method."""
 
     @abstractmethod
-    def begin(self, environment: Environment, question: str | Question) -> Episode:
+    def begin(self, environment: Environment, question: str | Question) -> AgentEpisode:
         """Begin a run: nothing is searched or shown but what came with the question. May block.
 
         Raises `ValueError` if the question is empty.

@@ -23,6 +23,7 @@ from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import new_run_id
 from vrag.errors import VragError
+from vrag.reward.reward import Reward, Scorer
 from vrag.types import Case
 
 log = logging.getLogger("vrag.rollouts")
@@ -78,6 +79,15 @@ class Rollout:
     def reason(self) -> str | None:
         """The kind of its failure, to count by."""
         return None if self.failure is None else self.failure.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlayedRollout:
+    """A rollout and its reward."""
+
+    rollout: Rollout
+    reward: Reward
+    """Missing for a rollout that failed."""
 
 
 def attempts_of(cases: Iterable[Case], samples: int) -> list[RolloutAttempt]:
@@ -150,6 +160,29 @@ async def roll_out(
         await asyncio.gather(*left, return_exceptions=True)
     if fault is not None:
         raise fault
+
+
+async def play_attempt(
+    attempt: RolloutAttempt,
+    agent: Agent,
+    scorer: Callable[[], Scorer],
+    *,
+    seconds: float | None = None,
+) -> PlayedRollout:
+    """Make one attempt and score it; after a fault of the run or of the scorer, the reward is missing.
+
+    `scorer` opens the scorer, which a failed run does without; `seconds` is the deadline of the run.
+    """
+    async with aclosing(roll_out([attempt], lambda _: agent, concurrency=1, seconds=seconds)) as rollouts:
+        rollout = await anext(rollouts)
+    if rollout.failure is not None:
+        return PlayedRollout(rollout, Reward(total=None, why=rollout.failure))
+    try:
+        reward = await scorer().score(attempt.case, rollout.trajectory)
+    except Exception as error:  # scorers of others may raise anything
+        log.exception("The reward of a rollout of %s failed.", attempt.case.uid)
+        reward = Reward(total=None, why=_describe_failure(error))
+    return PlayedRollout(rollout, reward)
 
 
 @dataclass(slots=True)

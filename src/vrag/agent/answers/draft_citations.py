@@ -20,7 +20,7 @@ from vrag.agent.answers.markers import ModelMarker
 from vrag.agent.answers.review import CitedMarkers, distinct_places, find_cited
 from vrag.agent.environment import Environment
 from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, place_of
-from vrag.agent.method import Episode
+from vrag.agent.method import AgentEpisode
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.background import run_in_thread
@@ -123,14 +123,14 @@ class _DraftSearch:
 class DraftCitations:
     """The search for what the draft of one reply rests on, at most one at a time. For one event loop."""
 
-    episode: Episode
+    episode: AgentEpisode
     search: _DraftSearch
     _length: int = 0
     """Characters of the draft that were looked at, or are being looked at."""
     _coming: asyncio.Future[CitedDraft] | None = None
 
     @classmethod
-    def of(cls, question: Question, episode: Episode, *, verify: bool) -> DraftCitations:
+    def of(cls, question: Question, episode: AgentEpisode, *, verify: bool) -> DraftCitations:
         """Return the search for the next reply of a run; `verify` is true if citations are corrected."""
         return cls(episode, _DraftSearch(question, episode.environment, verify))
 

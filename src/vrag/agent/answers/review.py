@@ -15,7 +15,7 @@ from vrag.agent.budget import StopReason
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerReading
 from vrag.agent.evidence import Evidence, EvidenceCandidate, check_evidence, place_of
-from vrag.agent.method import Episode
+from vrag.agent.method import AgentEpisode
 from vrag.agent.policy import Picture
 from vrag.agent.question import Question
 from vrag.reading.page_faults import UnreadPart, tolerate_fault
@@ -103,7 +103,7 @@ class ReviewOptions:
 def review_answer(
     question: Question,
     answer: str | None,
-    episode: Episode,
+    episode: AgentEpisode,
     environment: Environment,
     *,
     given: str | None,
@@ -311,7 +311,7 @@ def _list_places(
 def _support(
     question: Question,
     answer: str,
-    episode: Episode,
+    episode: AgentEpisode,
     markers: CitedMarkers,
     evidence: Sequence[Evidence],
     environment: Environment,
@@ -337,7 +337,7 @@ def _end_between_lines(
     return replace(supported, evidence=evidence[:count], pictures=pictures), evidence[count:]
 
 
-def find_cited(episode: Episode, written: Sequence[ModelMarker]) -> CitedMarkers:
+def find_cited(episode: AgentEpisode, written: Sequence[ModelMarker]) -> CitedMarkers:
     """Return what markers of the model refer to, and which refer to nothing."""
     markers = CitedMarkers()
     for marker in written:

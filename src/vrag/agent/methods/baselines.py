@@ -69,7 +69,7 @@ class RagEpisode(VragEpisode):
     """The question word for word, without what was asked before it."""
 
     def prepare(self, log: EventLog) -> None:
-        """Search, and put all that was found between the instruction and the question; see `Episode`."""
+        """Search, and put all that was found between the instruction and the question; see `AgentEpisode`."""
         log.add(SearchRequested, query=self.query)
         hits = self.environment.search(self.query)
         shown, damaged = self._open_new([hit.item for hit in hits], len(hits))

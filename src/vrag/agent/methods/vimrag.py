@@ -34,7 +34,7 @@ from vrag.agent.memory.energies import MemoryOptions, Remembered
 from vrag.agent.memory.memory_graph import Graph, NodeKind, RememberedItem
 from vrag.agent.memory.node_results import Results, frame_parts, reviewed, unreviewed
 from vrag.agent.memory.pixel_budget import Allotment, Placed, recall
-from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
+from vrag.agent.method import ActionOutcome, AgentEpisode, Context, Method, count_to_drop, question_parts
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
@@ -99,7 +99,7 @@ class Vimrag(Method):
 
 
 @dataclass(slots=True, kw_only=True)
-class VimragEpisode(Episode):
+class VimragEpisode(AgentEpisode):
     """The state of one run: the graph, what its newest node found, what memory shows."""
 
     names_evidence: ClassVar[bool] = True
@@ -135,7 +135,7 @@ class VimragEpisode(Episode):
         self.results = Results(self.environment, self.options)
 
     def context(self, *, last: bool) -> Context:
-        """Return instruction, graph and memory, and the messages since; see `Episode`."""
+        """Return instruction, graph and memory, and the messages since; see `AgentEpisode`."""
         if self.pending:
             self.messages.append(Message(Role.USER, (*self.pending, *self._urge(last))))
             self.pending = []
@@ -150,7 +150,7 @@ class VimragEpisode(Episode):
         return [Text(prompt("graph_answer_now.md"))] if last else []
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
-        """Parse a reply; see `Episode`."""
+        """Parse a reply; see `AgentEpisode`."""
         tools, crop = frozenset(self.environment.tools), self.options.crop_nodes
         if self.asking:
             turn = actions.parse(reply, selecting=True)
@@ -188,7 +188,7 @@ class VimragEpisode(Episode):
         )
 
     def draft_evidence(self, parents: Sequence[str]) -> Sequence[EvidenceCandidate]:
-        """Return the evidence of the ancestors of an answer, as far as they are named; see `Episode`."""
+        """Return the evidence of the ancestors of an answer, as far as they are named; see `AgentEpisode`."""
         known = self._known_nodes()
         named = [node for parent in parents if (node := known.find(parent)) is not None]
         if (pending := self.graph.pending) is not None:
@@ -196,7 +196,7 @@ class VimragEpisode(Episode):
         return self._candidates(tuple(dict.fromkeys(named)) or None)
 
     def announce(self, turn: Turn[Any], log: EventLog) -> None:
-        """Add the event of the action; see `Episode`."""
+        """Add the event of the action; see `AgentEpisode`."""
         match turn.action:
             case SearchNode(id, _, query):
                 log.add(SearchRequested, query=query, node=id)
@@ -211,7 +211,7 @@ class VimragEpisode(Episode):
         """Take half of the memory items out of sight, the lightest first; then results, the last first.
 
         From then on memory shows no more items than are left now, and the results of a step get half the
-        room; see `Episode`.
+        room; see `AgentEpisode`.
         """
         entries = self._removable()
         dropped = entries[: count_to_drop(len(entries))]
@@ -250,8 +250,8 @@ class VimragEpisode(Episode):
         return self._candidates(parents)
 
     def reopen(self, doubts: str, conflicts: Sequence[FoundConflict], log: EventLog) -> None:
-        """Go on after an answer, whose node is taken back; see `Episode`."""
-        Episode.reopen(self, doubts, conflicts, log)
+        """Go on after an answer, whose node is taken back; see `AgentEpisode`."""
+        AgentEpisode.reopen(self, doubts, conflicts, log)
         self.graph = self.graph.without_answer()
 
     def _show_part(self, item: Item, size: Size, region: Box, label: str, log: EventLog) -> list[Part]:
@@ -263,7 +263,7 @@ class VimragEpisode(Episode):
         """Return the results of a node or one of them.
 
         A node is cited by its id or its number, from 1 for the first after the question; a result by its
-        label, alone for the newest of that label or after the node's id and a comma. See `Episode`.
+        label, alone for the newest of that label or after the node's id and a comma. See `AgentEpisode`.
         """
         cited_nodes = [node for node in self.graph.nodes if node.kind is not NodeKind.ANSWER]
         if reference.isdecimal() and 0 < int(reference) < len(cited_nodes):

@@ -14,7 +14,7 @@ from vrag.agent.actions import Action, ActionRejected, Answer, Crop, Search, Tur
 from vrag.agent.environment import SELECT, Environment
 from vrag.agent.events import ActionRequested, ActionReturned, CropRequested, SearchRequested, SearchReturned
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
-from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
+from vrag.agent.method import ActionOutcome, AgentEpisode, Context, Method, count_to_drop, question_parts
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
@@ -82,7 +82,7 @@ def opening(own: str | None, file: str, environment: Environment, question: str 
 
 
 @dataclass(slots=True, kw_only=True)
-class VragEpisode(Episode):
+class VragEpisode(AgentEpisode):
     """The state of one run: the conversation, and what was shown in it."""
 
     built_in_tags: ClassVar[frozenset[str]] = frozenset({"search", "bbox", "answer"})
@@ -104,7 +104,7 @@ class VragEpisode(Episode):
     """Ids of the pages of the last search by their numbers, where the model selects one of them."""
 
     def context(self, *, last: bool) -> Context:
-        """Return the conversation so far; see `Episode`."""
+        """Return the conversation so far; see `AgentEpisode`."""
         if self.pending:
             *observed, end = self.pending
             urge = self._urge(last)
@@ -126,7 +126,7 @@ class VragEpisode(Episode):
         return frozenset(self.environment.tools) | select
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
-        """Parse a reply; the selection of evidence is never repaired. See `Episode`."""
+        """Parse a reply; the selection of evidence is never repaired. See `AgentEpisode`."""
         names = self._tool_names()
         without = VragEpisode.built_in_tags - self.built_in_tags
         if self.asking or not self.repair:
@@ -137,7 +137,7 @@ class VragEpisode(Episode):
         return AnswerReader(names=self._tool_names(), is_last=last and self.repair)
 
     def announce(self, turn: Turn[Action], log: EventLog) -> None:
-        """Add the event of the action; see `Episode`."""
+        """Add the event of the action; see `AgentEpisode`."""
         match turn.action:
             case Search(query):
                 log.add(SearchRequested, query=query, continued=query == self.last_search[0])
@@ -149,7 +149,7 @@ class VragEpisode(Episode):
                 pass
 
     def shorten(self, *, last: bool) -> tuple[str, ...]:
-        """Take the older half of the pictures out of sight, those of the question last; see `Episode`."""
+        """Take the older half of the pictures out of sight, the question's last. See `AgentEpisode`."""
         parts = [part for message in self.messages for part in message.parts]
         shown = [part for part in parts if isinstance(part, Picture)]
         pictures = shown or [part for part in parts if isinstance(part, EnclosedImage)]
@@ -186,7 +186,7 @@ class VragEpisode(Episode):
         return candidates
 
     def cited(self, reference: str) -> Sequence[EvidenceCandidate] | None:
-        """Return the picture or text of a number; see `Episode`."""
+        """Return the picture or text of a number; see `AgentEpisode`."""
         label = _LABEL.fullmatch(reference)
         number = int(label["number"]) if label is not None else 0
         if label is not None and label["picture"] is not None and 0 < number <= len(self.pictures):

@@ -17,7 +17,6 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -35,13 +34,13 @@ from vrag.errors import SettingsError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, Profile, profile_named, read_profile
 from vrag.reward.combine import BUILT_IN
-from vrag.reward.reward import Judge, Reward, Scorer
+from vrag.reward.reward import Judge, Scorer
 from vrag.rl.advantages import GgpoOptions, masks
 from vrag.rl.rows import Vocabulary, credit_of, rows_of
 from vrag.rl.trainers.verl import CREDIT
 from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions, library, options_of
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget, TokenCounter, open_template
-from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
+from vrag.rollouts.rollout import PlayedRollout, RolloutAttempt, play_attempt
 from vrag.search.searcher import Searcher
 from vrag.types import Case, Region
 
@@ -145,15 +144,6 @@ def prepare_rollout(loop: Any, sampling: dict[str, Any], row: dict[str, Any]) ->
         priority=int(row.get("priority", 0)),
     )
     return PreparedRollout(attempt, policy, options, profile, template)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlayedRollout:
-    """A rollout and its reward."""
-
-    rollout: Rollout
-    reward: Reward
-    """Missing for a rollout that failed."""
 
 
 def case_of(row: Mapping[str, Any]) -> Case:
@@ -269,13 +259,8 @@ def _load(place: str) -> Any:  # noqa: ANN401 - of any type
         raise SettingsError(f"{place} cannot be loaded: {error}.", "Write it as module:function.") from error
 
 
-async def play(
-    attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
-) -> PlayedRollout:
-    """Run `vrag` or `vimrag` on a case and score it. Never raises for faults of the run: they are recorded.
-
-    The policy is of this run alone.
-    """
+def open_agent(agent: str, policy: Policy, options: VerlOptions, profile: Profile) -> Agent:
+    """Open `vrag` or `vimrag` with the environment of the options; searchers are shared."""
     hits = options.hits or METHODS[agent].hits
     environment_options = EnvironmentOptions(
         hits=hits,
@@ -288,14 +273,18 @@ async def play(
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
     verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
     method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
-    runner = Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
-    rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
-    async with aclosing(rolling) as rollouts:
-        rollout = await anext(rollouts)
-    if rollout.failure is not None:
-        return PlayedRollout(rollout, Reward(total=None, why=rollout.failure))
-    scorer = open_scorer(agent, options)
-    return PlayedRollout(rollout, await scorer.score(attempt.case, rollout.trajectory))
+    return Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
+
+
+async def play(
+    attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
+) -> PlayedRollout:
+    """Run `vrag` or `vimrag` on a case and score it. Never raises for faults of the run: they are recorded.
+
+    The policy is of this run alone.
+    """
+    runner = open_agent(agent, policy, options, profile)
+    return await play_attempt(attempt, runner, lambda: open_scorer(agent, options), seconds=options.seconds)
 
 
 def record(played: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
