@@ -129,7 +129,7 @@ def review_answer(
 
 
 def _named_pictures(
-    candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: Episode
+    candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: AgentEpisode
 ) -> tuple[str, ...]:
     """Return the hashes of the pictures that the model itself names as evidence; see `AnswerGiven.named`."""
     chooses = episode.selected is not None or episode.names_evidence
@@ -139,7 +139,7 @@ def _named_pictures(
 
 
 def _cite_as_shown(
-    given: str | None, candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: Episode
+    given: str | None, candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: AgentEpisode
 ) -> AnswerReview:
     """Return an answer with what the model was shown, what its markers cite first."""
     shown = [*markers.candidates, *candidates]
@@ -168,7 +168,7 @@ def _locate_and_check(
     given: str | None,
     candidates: Sequence[EvidenceCandidate],
     markers: CitedMarkers,
-    episode: Episode,
+    episode: AgentEpisode,
     environment: Environment,
     options: ReviewOptions,
 ) -> AnswerReview:
