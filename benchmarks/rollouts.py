@@ -10,7 +10,8 @@ in `lockstep.py`.
 Pictures are small, 16 to 32 visual tokens: at full size drawing and encoding them takes either side much of
 a processor, and on few cores that hides who waits for whom. `--full` shows them at full size. `python -m
 benchmarks.rollouts --study` measures several weights of the tail, beside what the delays alone would give
-if everything else took no time.
+if everything else took no time. `--cpu` measures the processor time of the environment alone, with a script
+in place of the model: as served, with located evidence, and as in training.
 """
 
 from __future__ import annotations
@@ -260,6 +261,52 @@ def _tell(tail: float, number: int, places: int, runs: list[tuple[list[Plan], fl
     )
 
 
+SCRIPTS: tuple[tuple[str, str, str], ...] = (
+    ("How many passengers were carried in 2024?", QUERIES[0], "48,200"),
+    ("What does shore power cost?", QUERIES[3], "0.21"),
+    ("Who is responsible for maintenance?", QUERIES[4], "the yard"),
+    ("When was the first crossing of the Guillemot?", QUERIES[8], "12 May 1974"),
+)
+"""Questions, queries, and answers that may or may not stand on the pages."""
+ROLLOUTS = 64
+
+
+def cpu(*, full: bool = False) -> None:
+    """Print the milliseconds of processor time of a rollout: search, two looks, an answer."""
+    from vrag.agent.answers.verification import VerifyMode
+    from vrag.testing import ScriptedPolicy
+
+    served = VragMethod(verify=VerifyMode.TELL)
+    ways = {
+        "as served: located, claims checked": {"method": served},
+        "located": {"method": VragMethod(repair=False)},
+        "as trained: not located": {"method": VragMethod(repair=False), "locate": False},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        collection = Collection.create(Path(folder) / "collection", CorpusOptions(ocr="never"))
+        add(collection, [corpus_dir()])
+        profile = PROFILES["qwen2.5-vl"]
+        small = replace(profile, min_tokens=16, max_tokens=32)
+        searcher = BatchedSearcher(Engine(collection))
+        environment = Environment(searcher, profile if full else small, EnvironmentOptions(hits=10))
+        box = "[100, 100, 400, 300]" if full else "[20, 20, 120, 100]"
+        for name, options in ways.items():
+            spent: list[float] = []
+            for number in range(ROLLOUTS + len(SCRIPTS)):
+                question, query, answer = SCRIPTS[number % len(SCRIPTS)]
+                replies = (
+                    f"<think>Look.</think><search>{query}</search>",
+                    f"<think>Closer.</think><bbox>{box}</bbox>",
+                    f"<think>Seen.</think><answer>{answer}</answer>",
+                )
+                agent = Agent(ScriptedPolicy(replies), environment, **options)  # pyright: ignore
+                begun = time.process_time()
+                agent.run(question)
+                spent.append(time.process_time() - begun)
+            taken = spent[len(SCRIPTS) :]  # the first ones load what is needed
+            print(f"{name:36} {1000 * statistics.fmean(taken):7.1f} ms", flush=True)
+
+
 def _middle(values: list[float]) -> float:
     return statistics.median(values)
 
@@ -270,8 +317,11 @@ if __name__ == "__main__":
     )
     parser.add_argument("--study", action="store_true", help="several weights of the tail")
     parser.add_argument("--full", action="store_true", help="pictures at full size")
+    parser.add_argument("--cpu", action="store_true", help="processor time of a rollout")
     given = parser.parse_args()
-    if given.study:
+    if given.cpu:
+        cpu(full=given.full)
+    elif given.study:
         study(full=given.full)
     else:
         show(main(full=given.full))

@@ -521,7 +521,7 @@ class TestTraining:
     def test_rules_judge_where_no_model_is_named(self) -> None:
         settings = load_settings().settings
         assert open_judge(settings) == RulesJudge()
-        assert open_judge(settings, exact=True) == RulesJudge(least=1.0)
+        assert open_judge(settings, exact=True) == RulesJudge(exact=True)
 
     def test_a_judge_needs_a_server(self) -> None:
         with pytest.raises(SettingsError, match="gpt-9") as told:

@@ -260,6 +260,13 @@ class Settings(BaseSettings):
     """Hits per search of the agent; 0 for its own: 10 (vrag, react), 3 (vimrag, rag), 10 without a model."""
     show: int = Field(default=0, ge=0, le=10)
     """Items that a search of vrag or react shows; 0 for 1, or 10 without a model."""
+    select: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        description="Pages that a search of vrag shows, of which the model selects one by <select> before it "
+        "looks closer (UniDoc-RL); 0 for no selection, or what a checkpoint was trained with.",
+    )
     tables: bool = False
     """Show a model the tables of a page as text beside its picture."""
     padding: float = Field(default=0.0, ge=0, le=1000)

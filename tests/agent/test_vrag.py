@@ -34,7 +34,7 @@ from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import box_words, prompt
 from vrag.agent.question import PreviousTurn, Question
 from vrag.agent.runs.event_log import EventLog
-from vrag.errors import CollectionError
+from vrag.errors import CollectionError, SettingsError
 from vrag.geometry import Box, Size, Space, View, draw_view, encode_jpeg
 from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
@@ -444,6 +444,60 @@ class TestReleasedCheckpoints:
         events = list(Agent(watching, Environment(tiny_corpus(), PROFILES["unidoc-rl"]), METHOD).stream("?"))
         assert "search first" in of(InvalidAction, events)[0].reason
         assert "no complete action" in refused("<select>0</select>")[0].reason
+
+
+class TestSelection:
+    """The action `<select>` for models that are no released checkpoints."""
+
+    def run(self, *replies: str, select: int = 2) -> tuple[list[Event], Watching]:
+        watching = Watching(replies)
+        environment = Environment(tiny_corpus(), PROFILE, EnvironmentOptions(select=select))
+        return list(Agent(watching, environment, METHOD).stream("?")), watching
+
+    def test_pages_are_selected_by_the_numbers_of_their_pictures(self) -> None:
+        select = "<think>The second.</think><select>2</select>"
+        events, watching = self.run(SEARCH, select, crop([0, 0, 500, 500]), ANSWER)
+        shown = of(ImageShown, events)
+        assert [(image.page, image.crop) for image in shown] == [
+            (2, False),
+            (1, False),
+            (1, False),
+            (1, True),
+        ]
+        first = watching.told[0][0].parts[0]
+        assert isinstance(first, Text)
+        assert prompt("select.md") in first.text
+
+    def test_the_numbers_go_on_from_search_to_search(self) -> None:
+        again = VRAG.search("ferry passengers")
+        events, _ = self.run(again, "<select>1</select>", again, "<select>1</select>", ANSWER)
+        (invalid,) = of(InvalidAction, events)
+        assert "No pages to select from" in invalid.reason
+
+    def test_without_the_option_nothing_changes(self) -> None:
+        events, watching = self.run(SEARCH, "<select>1</select>", ANSWER, select=0)
+        assert "no complete action" in of(InvalidAction, events)[0].reason
+        assert "select" not in watching.told[0][0].parts[0].text  # type: ignore[union-attr]
+
+    def test_a_document_cannot_select(self) -> None:
+        searcher = MemorySearcher((passage("a.md", 1, "ferry <select>1</select>"), page("a.pdf", 1, "ferry")))
+        environment = Environment(searcher, PROFILE, EnvironmentOptions(select=2))
+        watching = Watching((SEARCH, ANSWER))
+        list(Agent(watching, environment, METHOD).stream("?"))
+        told = [
+            part.text for message in watching.told[-1][1:] for part in message.parts if isinstance(part, Text)
+        ]
+        assert any("select" in text for text in told)
+        assert not any("<select>1" in text for text in told)
+
+    @pytest.mark.parametrize("name", [name for name, profile in PROFILES.items() if not profile.labelled])
+    def test_released_checkpoints_keep_what_they_were_trained_on(self, name: str) -> None:
+        options = EnvironmentOptions(select=2)
+        if PROFILES[name].candidates:
+            assert Environment(tiny_corpus(), PROFILES[name], options).candidates == 2
+        else:
+            with pytest.raises(SettingsError, match="without <select>"):
+                Environment(tiny_corpus(), PROFILES[name], options)
 
 
 def test_the_instruction_can_be_the_users_own() -> None:

@@ -13,6 +13,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     AnswerGiven,
+    CropRequested,
     Event,
     ImageShown,
     PassageShown,
@@ -88,6 +89,12 @@ def shown(page: int) -> ImageShown:
         sha256="0",
         crop=False,
     )
+
+
+def looks(box: BoxSides) -> tuple[Event, ...]:
+    """A closer look at page 3."""
+    place = shown(3).model_copy(update={"crop": True, "box": box, "step": 2})
+    return CropRequested(**common(3, 2), image=None, box=(0, 0, 9, 9)), place
 
 
 def cited(box: BoxSides) -> Evidence:
@@ -216,7 +223,8 @@ def record(run: Rollout, reward: Reward | None = RIGHT, case: Case = CASE) -> Ca
 
 class TestRecords:
     def test_puts_everything_together(self) -> None:
-        found = record(rollout(shown(1), shown(3), cites=(cited((0.0, 0.0, 0.5, 1.0)),)))
+        half = (0.0, 0.0, 0.5, 1.0)
+        found = record(rollout(shown(1), shown(3), *looks(half), cites=(cited(half),)))
         assert found.subject.uid == "c"
         assert (found.run, found.sample, found.stop, found.answer) == ("r1", 0, "answered", "nine")
         assert (found.outcome, found.judge) == (CaseOutcome.RIGHT, "a-model")
@@ -250,9 +258,9 @@ class TestRecords:
             "abstained": 0.0,
             "invalid": 0.0,
             "repaired": 0.0,
-            "turns": 1.0,
+            "turns": 2.0,
             "searches": 1.0,
-            "crops": 0.0,
+            "crops": 1.0,
         }
 
     def test_comes_back_from_a_line(self) -> None:

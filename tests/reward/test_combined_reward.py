@@ -336,3 +336,40 @@ def test_any_right_answer_counts_and_no_more_is_asked_than_it_takes(
     of = replace(case(2), reference_answer="a", alternatives=("b", "c", "b"))
     reward = asyncio.run(CompositeReward(judge).score(of, vrag_run(SEARCH, ANSWER)))
     assert (judge.asked, reward.said, reward.correct) == (asked, said, right != "x")
+
+
+class TestCosts:
+    WEIGHTS = Weights(turn_cost=0.05, repeat_cost=0.1)
+
+    def test_turns_beyond_two_and_repeated_searches_cost_what_is_set(self) -> None:
+        free = scored(CompositeReward(ToldJudge()), vrag_run(SEARCH, ANSWER), 2)
+        assert scored(CompositeReward(ToldJudge(), self.WEIGHTS), vrag_run(SEARCH, ANSWER), 2) == free
+        again = SEARCH.replace("ferry passengers 2024", "2024 Passengers, ferry")
+        longer = vrag_run(SEARCH, again, ANSWER)
+        reward = scored(CompositeReward(ToldJudge(), self.WEIGHTS), longer, 2)
+        assert reward.parts["cost"] == pytest.approx(0.05 + 0.1)
+        unpriced = scored(CompositeReward(ToldJudge()), longer, 2)
+        assert unpriced.total is not None
+        assert reward.total == pytest.approx(unpriced.total - 0.15)
+        assert "cost" not in unpriced.parts
+
+    def test_another_query_is_no_repetition(self) -> None:
+        other = SEARCH.replace("2024", "2023")
+        reward = scored(CompositeReward(ToldJudge(), self.WEIGHTS), vrag_run(SEARCH, other, ANSWER), 2)
+        assert reward.parts["cost"] == pytest.approx(0.05)
+
+    def test_the_total_is_never_below_0(self) -> None:
+        dear = Weights(turn_cost=1.0)
+        reward = scored(CompositeReward(ToldJudge(WRONG), dear), vrag_run(SEARCH, SEARCH, ANSWER), 2)
+        assert (reward.total, reward.parts["cost"]) == (0, 1)
+
+    def test_an_outcome_can_have_costs_and_keeps_its_bit(self) -> None:
+        weights = Weights(retrieval=0, answer=1, pattern=0, turn_cost=0.1)
+        reward = scored(OutcomeReward(ToldJudge(), weights), vrag_run(SEARCH, SEARCH, ANSWER), 2)
+        assert (reward.total, reward.correct) == (pytest.approx(0.9), True)
+
+    def test_a_cost_is_no_part(self) -> None:
+        with pytest.raises(SettingsError, match="cannot be called 'turn_cost'"):
+            Weights(extras={"turn_cost": 0.0})
+        with pytest.raises(SettingsError, match="0 or more"):
+            Weights(turn_cost=-0.1)

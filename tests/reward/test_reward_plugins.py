@@ -77,7 +77,7 @@ def test_the_part_of_the_page_is_found_and_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("brevty", r"There is no reward part 'brevty'\. Known: retrieval, .*region, support, .*brevity"),
+        ("brevty", r"There is no reward part 'brevty'\. Known: retrieval, .*region, .*support, .*brevity"),
         ("gone", r"broken_rewards:Gone.*RuntimeError: no licence"),
         ("absent", r"broken_rewards:Absent.*AttributeError"),
         ("silent", r"broken_rewards:Silent.*AttributeError"),

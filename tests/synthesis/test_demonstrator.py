@@ -54,10 +54,12 @@ def answered(script: list[str]) -> str:
     return action.text
 
 
-def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1) -> RunResult:
+def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1, select: int = 0) -> RunResult:
     words = ("amber bridge", "calm river", "amber river", "calm bridge")
     pages = tuple(page("a.pdf", number, name) for number, name in enumerate(words, 1))
-    environment = Environment(MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits))
+    environment = Environment(
+        MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits, select=select)
+    )
     events = list(
         Agent(demonstrator, environment, Vimrag() if demonstrator.graph else VragMethod()).stream(case.query)
     )
@@ -180,3 +182,17 @@ class TestPolicy:
             script = said(case, graph=graph, searching=1.0, reading=1.0)
             assert len(script) == len(names_in(case.query)) * (2 if graph else 1) + 1
             assert case.reference_answer in script[-1]
+
+
+@pytest.mark.parametrize("skill", [0.0, 1.0])
+def test_a_page_is_selected_after_each_search(skill: float) -> None:
+    def is_gold(id: str) -> bool:
+        return id.endswith("-3")
+
+    selected: list[tuple[int, ...]] = []
+    for seed in range(20):
+        demonstrator = ScriptedDemonstrator(ONE, Random(seed), 1.0, selecting=skill, is_gold=is_gold)
+        run = runs(ONE, demonstrator, hits=4, select=4)
+        assert [step.action for step in run.steps] == [None, "select", None]
+        selected.append(tuple(image.page for image in run.steps[1].shown))
+    assert (set(selected) == {(3,)}) == (skill == 1.0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from vrag.agent.actions import end_tags
 from vrag.agent.answers.claim_judge import ClaimJudge
+from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment
 from vrag.agent.events import DraftMode, Event, RunSettings
@@ -54,6 +55,9 @@ class Agent:
     """The items whose pictures the second reading draws; None for those of the environment."""
     conflicts: bool = False
     """Whether what an answer rests on is compared with the other documents."""
+    locate: bool = True
+    """Whether the places of an answer are looked for on its evidence, and the evidence is drawn again before
+    it is claimed. Off in training: no reward depends on it, and it takes most of a rollout's time."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -73,6 +77,11 @@ class Agent:
         if self.method.uses_graph:
             return (CALL_END_TAG,)
         return end_tags(self.environment.tools, selecting=self.method.reselect)
+
+    @property
+    def locates(self) -> bool:
+        """True if evidence is located: also where claims are checked or documents compared."""
+        return self.locate or self.conflicts or self.method.verify is not VerifyMode.OFF
 
     @property
     def settings(self) -> RunSettings:
@@ -95,6 +104,7 @@ class Agent:
             verify=self.method.verify,
             second_reading=self.method.second_reading,
             conflicts=self.conflicts,
+            locate=self.locates,
             draft=self.draft,
             sampling=dict(self.policy.sampling),
         )

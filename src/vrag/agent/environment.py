@@ -21,7 +21,7 @@ from vrag.agent.actions import ActionRejected, UseTool
 from vrag.agent.policy import Picture, PictureOrigin
 from vrag.agent.prompts import encodable, material
 from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
-from vrag.errors import CollectionError, OutOfScopeError, SearchError, VragError
+from vrag.errors import CollectionError, OutOfScopeError, SearchError, SettingsError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view, encode_jpeg, look_alike
 from vrag.model_profiles import Profile
 from vrag.reading import completed
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vrag.agent.question import Question
     from vrag.reading.text_reader import TextReader
 
+SELECT = "select"
+"""The action that takes one of the pages that a search has shown (UniDoc-RL)."""
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
 
@@ -49,6 +51,12 @@ class EnvironmentOptions(BaseModel):
     hits: int = Field(default=10, ge=1, le=1000, description="Hits a search returns.")
     show: int = Field(
         default=1, ge=1, le=10, description="Items a search of VRAG shows: the best not shown yet."
+    )
+    select: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        description="Pages that a search of VRAG shows, of which the model selects one; 0 without selection.",
     )
     padding: float = Field(default=0.0, ge=0.0, le=1000.0, description="Item pixels added around a crop.")
     tables: bool = Field(default=False, description="Tables of a page are shown as text beside its picture.")
@@ -79,6 +87,19 @@ class Environment:
     """Name of the user who asks, for custom tools; empty where there are no users."""
     preferred: str | None = None
     """Id of the document that the question is about, as the conversation tells; None where it does not."""
+
+    def __post_init__(self) -> None:
+        """Raise `SettingsError` if a released checkpoint should select pages that never learned to."""
+        if self.options.select and not (self.profile.labelled or self.profile.candidates):
+            raise SettingsError(
+                f"Checkpoints of the profile {self.profile.name} were trained without <select>.",
+                "Unset VRAG_SELECT, or choose another model.",
+            )
+
+    @property
+    def candidates(self) -> int:
+        """The number of pages of a search of which the model selects one; 0 without selection."""
+        return self.options.select or self.profile.candidates
 
     @property
     def collections(self) -> frozenset[str] | None:
@@ -120,7 +141,7 @@ class Environment:
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""
-        return material(text, self.tools)
+        return material(text, {*self.tools, SELECT} if self.candidates else self.tools)
 
     def item(self, id: str) -> Item:
         """Return an item of the collection; raise `SearchError` if there is none of that id."""

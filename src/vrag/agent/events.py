@@ -83,6 +83,9 @@ class RunSettings(_Frozen):
     conflicts: bool = False
     """True if what an answer rests on is compared with other documents. Runs without this field were recorded
     when it was not."""
+    locate: bool = True
+    """True if the places of an answer are looked for on its evidence; false in training. Runs without this
+    field were recorded when they always were."""
     draft: DraftMode = DraftMode.OFF
     """The events of an answer while it is written. Runs without this field have none."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
@@ -471,6 +474,9 @@ class AnswerGiven(EventBase):
     """The parts of the text and the evidence that each rests on. What is cited stands first in `evidence`."""
     claims: CheckedClaims = ()
     """The claims of the text, and what the evidence says about each; empty where they are not checked."""
+    named: tuple[str, ...] = ()
+    """SHA-256 of the pictures that the model itself names as evidence, as it was shown them: by markers, by
+    selection, or as results of the nodes that a graph's answer rests on. `evidence` may show other parts."""
     withdrawn: str | None = None
     """The answer that was withdrawn because its evidence does not support it; then `text` is None."""
     unsupported: tuple[str, ...] = ()

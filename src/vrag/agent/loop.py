@@ -22,7 +22,7 @@ from vrag.agent.answers.claim_judge import ClaimJudge, judge_claims
 from vrag.agent.answers.conflicts import MAX_CONFLICTS, ConflictJudgement, FoundConflict
 from vrag.agent.answers.draft import AnswerDraft
 from vrag.agent.answers.draft_citations import DraftCitations
-from vrag.agent.answers.review import AnswerReview, read_claims_again, review_answer
+from vrag.agent.answers.review import AnswerReview, ReviewOptions, read_claims_again, review_answer
 from vrag.agent.answers.verification import (
     VerifyMode,
     claims_in_doubt,
@@ -318,9 +318,12 @@ class Run:
             episode,
             self.environment,
             given=text,
-            verify=self.settings.verify is not VerifyMode.OFF,
-            conflicts=self.settings.conflicts,
-            places=self.is_without_model,
+            options=ReviewOptions(
+                locate=self.settings.locate,
+                verify=self.settings.verify is not VerifyMode.OFF,
+                conflicts=self.settings.conflicts,
+                places=self.is_without_model,
+            ),
         )
         try:
             review = await self._in_thread(review_in_thread, grace=GRACE_SECONDS)
@@ -409,6 +412,7 @@ class Run:
             reading=review.reading,
             citations=review.citations,
             claims=review.claims,
+            named=review.named,
             withdrawn=review.text if withdrawn else None,
             unsupported=(*review.faults, *self.page_faults),
             absence=absence,

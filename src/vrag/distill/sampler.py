@@ -232,7 +232,7 @@ class _Trial:
         policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.usage)
         limits = Limits(steps=sampling.steps, seconds=sampling.seconds)
         environment = Environment(searcher, sampling.learner, options)
-        agent = Agent(policy, environment, VragMethod(repair=False), limits)
+        agent = Agent(policy, environment, VragMethod(repair=False), limits, locate=False)
         with self.writer.store.runs.record() as recording:
             self.writer.start(self.case.uid, recording.id)
             events = agent.arecord(self.case.query, recording)

@@ -96,6 +96,7 @@ def open_environment(
     options = EnvironmentOptions(
         hits=settings.hits or (METHODS[settings.agent].hits if has_model else MAX_PLACES),
         show=settings.show or (1 if has_model else MAX_PLACES),
+        select=settings.select if has_model and METHODS[settings.agent].follows_checkpoints else 0,
         tables=settings.tables,
         padding=settings.padding,
         documents=documents,
@@ -106,12 +107,12 @@ def open_environment(
 
 
 def agent_of(
-    settings: Settings, environment: Environment, policy: Policy, *, conflicts: bool = True
+    settings: Settings, environment: Environment, policy: Policy, *, training: bool = False
 ) -> Agent:
     """Return the agent that the settings describe, with the given policy.
 
-    With `conflicts`, what an answer rests on is compared with other documents, and a model is shown where
-    items that it was shown disagree; not in runs to train on.
+    What an answer rests on is located on its pages and compared with other documents, and a model is shown
+    where items that it was shown disagree; not in `training`, see `vrag.factory.training.settings_to_train`.
 
     Raises `SettingsError` if the settings contradict each other.
     """
@@ -127,7 +128,16 @@ def agent_of(
         prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
     )
     judge = open_claim_judge(settings)
-    return Agent(policy, environment, method, limits, prices, judge=judge, conflicts=conflicts)
+    return Agent(
+        policy,
+        environment,
+        method,
+        limits,
+        prices,
+        judge=judge,
+        conflicts=not training,
+        locate=not training,
+    )
 
 
 def open_claim_judge(settings: Settings) -> ClaimJudge | None:

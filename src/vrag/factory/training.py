@@ -30,6 +30,17 @@ VERDICTS = "verdicts.sqlite"
 """File with the verdicts and short answers of a judge model, in the folder of the runs."""
 
 
+def settings_to_train(settings: Settings, *, check_claims: bool = False) -> Settings:
+    """Return the settings of runs to train on: claims are not checked, and so evidence is not located.
+
+    With `check_claims` the settings stay as they are, since a reward needs the verdicts; so they do where
+    `VRAG_VERIFY` is set.
+    """
+    if check_claims or "verify" in settings.model_fields_set:
+        return settings
+    return settings.model_copy(update={"verify": "off"})
+
+
 def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
     """Return the configuration of runs as JSON: runs in one folder must have the same.
 
@@ -51,14 +62,13 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
 def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:
     """Return the judge of answers: the model that the settings name, or rules.
 
-    With `exact`, rules accept an answer only if it equals the reference word for word: a small vocabulary has
-    words that differ in one letter. `beside` is the folder of the judged runs, where the verdicts of a model
-    are cached unless the settings name another place.
+    With `exact`, rules accept a number only if it stands alone and is not rounded. `beside` is the folder of
+    the judged runs, where the verdicts of a model are cached unless the settings name another place.
 
     Raises `SettingsError` if the judge model has no server, or its key is withheld.
     """
     if not settings.judge_model:
-        return RulesJudge(least=1.0) if exact else RulesJudge()
+        return RulesJudge(exact=exact)
     return CachedJudge(EndpointJudge(open_judge_model(settings)), _kept_in(settings, beside))
 
 

@@ -2,13 +2,15 @@
 
 reward          a reward, a verdict, and the protocols of scorers, parts and judges; many runs scored at once
 parts           r_Ret: the gold pages among those shown; r_Pat: a search, an answer, no invalid turn
+unidoc          the parts of UniDoc-RL's reward
 rules_judge     whether an answer is right, by rules
+answer_tokens   short answers as words and numbers, for these rules
 endpoint_judge  whether an answer is right, by a model
 cached_judge    cached verdicts
 combine         the weighted sums that training uses, and parts that other packages provide
 """
 
-from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
+from vrag.reward.combine import CompositeReward, OutcomeReward, UnidocReward, Weights
 from vrag.reward.reward import Judge, Reward, RewardPart, Scorer, Verdict, score_all
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Reward",
     "RewardPart",
     "Scorer",
+    "UnidocReward",
     "Verdict",
     "Weights",
     "score_all",

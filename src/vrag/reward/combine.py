@@ -1,6 +1,6 @@
 """The rewards that training uses: weighted sums of built-in parts and of parts that other packages provide.
 
-Two built-in parts are used by name, like those of other packages: `region` and `support` (`BUILT_IN`).
+Some built-in parts are used by name, like those of other packages (`BUILT_IN`); so are mixtures (`PRESETS`).
 
 Packages provide parts by the entry point `vrag.rewards`::
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
@@ -21,10 +21,14 @@ from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import JudgeError, SettingsError
+from vrag.reward import unidoc
 from vrag.reward.parts import (
     answer_of,
+    attribution_reward,
+    excess_turns,
     pattern_reward,
     region_reward,
+    repeated_searches,
     retrieval_reward,
     searched,
     support_reward,
@@ -34,6 +38,8 @@ from vrag.types import Case
 
 OWN_PARTS = ("retrieval", "answer", "pattern")
 """Names of the parts that every reward has."""
+COSTS = ("turn_cost", "repeat_cost")
+"""Names of the costs, which are subtracted from the weighted sum."""
 _BLAMELESS = frozenset(
     {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}
 )
@@ -58,18 +64,37 @@ class Weights:
     pattern: float = 0.1
     extras: Mapping[str, float] = field(default_factory=dict[str, float])
     """Weights of further parts, by their names: `region`, `support`, and custom ones."""
+    turn_cost: float = 0.0
+    """Cost of each model call beyond the two that a search and an answer take; no part of the sum."""
+    repeat_cost: float = 0.0
+    """Cost of each search in the words of an earlier one; no part of the sum."""
 
     def __post_init__(self) -> None:
-        if taken := sorted(set(self.extras) & set(OWN_PARTS)):
-            raise SettingsError(f"A custom part cannot be called {taken[0]!r}: that name is built in.")
-        values = self.by_part.values()
+        _check_names(self.extras)
+        values = [*self.by_part.values(), self.turn_cost, self.repeat_cost]
         if not all(math.isfinite(value) and value >= 0 for value in values):
-            raise SettingsError(f"Reward weights must be 0 or more: {self._list}.")
-        if not math.isclose(math.fsum(values), 1.0, abs_tol=1e-6):
+            raise SettingsError(f"Reward weights and costs must be 0 or more: {self._list}.")
+        total = math.fsum(self.by_part.values())
+        if not math.isclose(total, 1.0, abs_tol=1e-6):
             raise SettingsError(
-                f"Reward weights must sum to 1, not {math.fsum(values):g}: {self._list}.",
+                f"Reward weights must sum to 1, not {total:g}: {self._list}.",
                 "Change the weights.",
             )
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> Weights:
+        """Return the weights and costs by name; what is not named is 0.
+
+        >>> Weights.of({"answer": 0.9, "region": 0.1, "turn_cost": 0.02}).extras
+        {'region': 0.1}
+        """
+        given = dict(values)
+        own = {name: given.pop(name, 0.0) for name in (*OWN_PARTS, *COSTS)}
+        return cls(**own, extras=given)
+
+    def cost(self, run: RunResult) -> float:
+        """Return the cost of the turns and repeated searches of a run."""
+        return self.turn_cost * excess_turns(run) + self.repeat_cost * repeated_searches(run)
 
     @property
     def by_part(self) -> dict[str, float]:
@@ -79,7 +104,8 @@ class Weights:
 
     @property
     def _list(self) -> str:
-        return ", ".join(f"{name} {value:g}" for name, value in self.by_part.items())
+        costs = {name: value for name in COSTS if (value := getattr(self, name))}
+        return ", ".join(f"{name} {value:g}" for name, value in (self.by_part | costs).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +117,7 @@ class CompositeReward:
     - With the gate, a run without an answer or without a search has 0, and no judge is asked: a verdict, not
       a missing one. That holds for runs that used up their steps, tokens or budget.
     - A part that is missing and counts makes the total missing; the other parts are kept.
+    - Costs are subtracted, down to 0; the part `cost` says how much.
 
     Raises `SettingsError` if a custom part has a weight and is missing.
     """
@@ -107,8 +134,7 @@ class CompositeReward:
     """True if the answer part is the judge's score, where it gives one; its bit otherwise."""
 
     def __post_init__(self) -> None:
-        if taken := sorted(set(self.extras) & set(OWN_PARTS)):
-            raise SettingsError(f"A custom part cannot be called {taken[0]!r}: that name is built in.")
+        _check_names(self.extras)
         if absent := sorted(set(self.weights.extras) - set(self.extras)):
             raise SettingsError(f"The reward part {absent[0]!r} has a weight, but is missing from extras.")
 
@@ -117,11 +143,7 @@ class CompositeReward:
         if run.stop_reason in _BLAMELESS:
             parts = dict.fromkeys([*OWN_PARTS, *self.extras])
             return Reward(total=None, parts=parts, why=_describe_end(run))
-        closed = ""
-        if self.gate and answer_of(run) is None:
-            closed = _describe_end(run)
-        elif self.gate and not searched(run):
-            closed = "The run searched nothing."
+        closed = self.find_closed(run)
         verdict, why = (_WRONG, closed) if closed else await self._judge_answer(case, run)
         grade = verdict.score if verdict and self.graded else None
         parts: dict[str, float | None] = {
@@ -130,7 +152,9 @@ class CompositeReward:
             "pattern": pattern_reward(run, tolerated=self.tolerated),
         }
         for name, part in self.extras.items():
-            parts[name] = await _score_extra(name, part, case, run)
+            parts[name] = await _score_extra(name, part, case, run, verdict)
+        if cost := self.weights.cost(run):
+            parts["cost"] = min(1.0, cost)
         if closed:
             return Reward(total=0.0, parts=parts, correct=False, why=closed)
         return self._sum(parts, verdict, why)
@@ -138,6 +162,12 @@ class CompositeReward:
     async def aclose(self) -> None:
         """Close the judge; see `Judge.aclose`."""
         await self.judge.aclose()
+
+    def find_closed(self, run: RunResult) -> str:
+        """Return why the total is 0 whatever the parts are; empty where the gate is open."""
+        if self.gate and answer_of(run) is None:
+            return _describe_end(run)
+        return "The run searched nothing." if self.gate and not searched(run) else ""
 
     async def _judge_answer(self, case: Case, run: RunResult) -> tuple[Verdict | None, str]:
         """Return the verdict, or why there is none; an answer that was not given is not judged.
@@ -168,7 +198,8 @@ class CompositeReward:
             reason = why or f"The part {lacking[0]} is missing."
             return Reward(total=None, parts=parts, correct=correct, why=reason, said=words)
         total = math.fsum(weights[name] * (value or 0.0) for name, value in counted.items())
-        return Reward(total=min(1.0, total), parts=parts, correct=correct, why=why, said=words)
+        total -= parts.get("cost") or 0.0
+        return Reward(total=min(1.0, max(0.0, total)), parts=parts, correct=correct, why=why, said=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +221,18 @@ def _describe_end(run: RunResult) -> str:
     return f"The run ended without an answer ({end}){f': {run.failure}' if run.failure else '.'}"
 
 
-async def _score_extra(name: str, part: RewardPart, case: Case, run: RunResult) -> float | None:
+def _check_names(extras: Iterable[str]) -> None:
+    """Raise `SettingsError` if a further part has the name of one that every reward has, or of a cost."""
+    if taken := sorted(set(extras) & {*OWN_PARTS, *COSTS, "cost"}):
+        raise SettingsError(f"A custom part cannot be called {taken[0]!r}: that name is built in.")
+
+
+async def _score_extra(
+    name: str, part: RewardPart, case: Case, run: RunResult, verdict: Verdict | None
+) -> float | None:
     """Score a custom part; None where it fails, or its value is no number from 0 to 1."""
+    if isinstance(part, AttributionPart):
+        return None if verdict is None else attribution_reward(case, run, correct=verdict.correct)
     try:
         value = await part.score(case, run)
         if value is None or 0 <= float(value) <= 1:
@@ -202,24 +243,81 @@ async def _score_extra(name: str, part: RewardPart, case: Case, run: RunResult) 
         return None
 
 
-class RegionPart:
-    """The part `region`: overlap of the cited rectangles with the gold boxes."""
+@dataclass(frozen=True, slots=True)
+class MeasuredPart:
+    """A built-in part that is a function of case and run."""
 
-    async def score(self, case: Case, run: RunResult) -> float:
-        """Score a run; see `region_reward`."""
-        return region_reward(case, run)
-
-
-class SupportPart:
-    """The part `support`: share of the claims of the answer that its evidence supports."""
+    measure: Callable[[Case, RunResult], float | None]
 
     async def score(self, case: Case, run: RunResult) -> float | None:
-        """Score a run; see `support_reward`."""
-        return support_reward(case, run)
+        """Score a run."""
+        return self.measure(case, run)
 
 
-BUILT_IN: Mapping[str, RewardPart] = {"region": RegionPart(), "support": SupportPart()}
+@dataclass(frozen=True, slots=True)
+class AttributionPart:
+    """The part `attribution`: evidence is paid for where the judge finds the answer right."""
+
+    async def score(self, case: Case, run: RunResult) -> float | None:
+        """Return None: without the verdict nothing can be said; see `attribution_reward`."""
+
+
+BUILT_IN: Mapping[str, RewardPart] = {
+    "region": MeasuredPart(region_reward),
+    "attribution": AttributionPart(),
+    "support": MeasuredPart(support_reward),
+    "selection": MeasuredPart(unidoc.selection_reward),
+    "unidoc_ndcg": MeasuredPart(unidoc.ranking_reward),
+    "unidoc_region": MeasuredPart(unidoc.region_reward),
+    "unidoc_format": MeasuredPart(lambda _, run: unidoc.format_reward(run)),
+}
 """Built-in parts that are measured where they are asked for by name; see `load_parts`."""
+
+UNIDOC_WEIGHTS = {
+    "answer": 0.6,
+    "unidoc_ndcg": 0.1,
+    "selection": 0.1,
+    "unidoc_region": 0.1,
+    "unidoc_format": 0.1,
+}
+PRESETS: Mapping[str, Mapping[str, float]] = {
+    "vrag": {"retrieval": 0.2, "answer": 0.7, "pattern": 0.1},
+    "vrag-after-sft": {"retrieval": 0.2, "answer": 0.8},
+    "attribution": {"retrieval": 0.1, "answer": 0.6, "pattern": 0.1, "attribution": 0.2},
+    "unidoc": UNIDOC_WEIGHTS,
+}
+"""Mixtures by name: VRAG-RL's code, and its paper's after supervised training; evidence paid for where the
+answer is right (LAT's rule, our weights); UniDoc-RL's."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnidocReward(CompositeReward):
+    """UniDoc-RL's reward, equal to that of its code (`rm.py`; arXiv 2604.14967); see `vrag.reward.unidoc`.
+
+    .6 judge + .1 nDCG + .1 selection + .1 regions + .1 format. The total is 0 where the format is: without a
+    search, a selected page and an `<information>` element. A run without an answer keeps its other parts.
+    The agent must offer `<select>`.
+    """
+
+    weights: Weights = field(default_factory=lambda: Weights.of(UNIDOC_WEIGHTS))
+    gate: bool = False
+    extras: Mapping[str, RewardPart] = field(
+        default_factory=lambda: {name: BUILT_IN[name] for name in Weights.of(UNIDOC_WEIGHTS).extras}
+    )
+
+    def find_closed(self, run: RunResult) -> str:
+        """Return why the total is 0 whatever the parts are; empty where the format is not 0."""
+        return "" if unidoc.format_reward(run) else "The run lacks a search, a selection or its information."
+
+
+def open_preset(name: str, judge: Judge) -> CompositeReward:
+    """Return the reward of `PRESETS` with that name. Raises `SettingsError` if there is none."""
+    if name not in PRESETS:
+        raise SettingsError(f"There is no reward preset {name!r}.", f"Known: {', '.join(PRESETS)}.")
+    if name == "unidoc":
+        return UnidocReward(judge)
+    weights = Weights.of(PRESETS[name])
+    return CompositeReward(judge, weights, extras=load_parts(weights.extras))
 
 
 def installed_parts() -> list[str]:
@@ -234,7 +332,7 @@ def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
     """
     parts: dict[str, RewardPart] = {}
     for name in dict.fromkeys(names):
-        if name in OWN_PARTS:
+        if name in {*OWN_PARTS, *COSTS}:
             raise SettingsError(f"The reward part {name!r} is built in and always present.")
         entry = next(iter(entry_points(group=GROUP, name=name)), None)
         if name in BUILT_IN:

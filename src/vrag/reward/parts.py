@@ -6,13 +6,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from vrag.agent.actions import ABSTENTION, Flag
 from vrag.agent.events import ImageShown, StopReason
 from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.cases.annotations import UNANSWERABLE, gold_pages
 from vrag.geometry import Box
-from vrag.metrics import ndcg, region_f1
+from vrag.metrics import ndcg, normalised, region_f1
 from vrag.reading.verification.claim import HELD
 from vrag.types import Case, ItemKind, Region
 
@@ -94,22 +95,93 @@ def cited_boxes(boxes: Iterable[Box]) -> list[Box]:
     return [box for box in found if box.intersect(WHOLE_PAGE).area < _PART] or found
 
 
-def region_reward(case: Case, run: RunResult) -> float:
-    """Return the overlap of the cited rectangles with the gold boxes, 0 to 1: F1, the mean over gold pages.
+@dataclass(frozen=True, slots=True)
+class PointedBox:
+    """A rectangle on a page that a model points at."""
 
-    On a page that several annotators drew boxes on, the best of them counts (`best_annotator`). A gold page
-    without a cited rectangle has 0, and so has a case without gold boxes, or a run without an answer. Pages
-    are compared by the file name of their document and their number.
+    item: str
+    """Id of the page."""
+    document: str
+    """File name of its document."""
+    page: int
+    """Its number, from 1."""
+    box: Box
+    """Fractions of the page, 0 to 1."""
+
+
+def pointed_boxes(run: RunResult) -> list[PointedBox]:
+    """List the rectangles that the model of a run gave itself, in order: its looks at parts of pages.
+
+    - Of a look (`RunStep.crop`) that was carried out, what the model was shown counts: the part of the page,
+      as wide as it asked for. Nothing that was found by the words of its answer counts, no page that it was
+      shown whole, and nothing of clips.
+    - Where the answer names some of these pictures as evidence (`RunResult.named`), the others do not count.
+    - A look in which a later one of the same page lies, by 99 % of the later one, was a step on the way there
+      and does not count.
+
+    A run without a model has the rectangles of its evidence, which are all of our own making.
     """
-    gold: defaultdict[tuple[str, int], list[Region]] = defaultdict(list)
+    if run.is_without_model:
+        return _evidence_boxes(run)
+    clips = clips_known(run)
+    looks = [
+        image
+        for step in run.steps
+        for image in step.shown
+        if step.crop is not None and image.crop and image.seconds is None and image.item not in clips
+    ]
+    named = [image for image in looks if image.sha256 in run.named]
+    boxes = [
+        PointedBox(image.item, image.document, image.page, Box.unit(*image.box)) for image in named or looks
+    ]
+    return [one for at, one in enumerate(boxes) if not any(_holds(one, later) for later in boxes[at + 1 :])]
+
+
+def _evidence_boxes(run: RunResult) -> list[PointedBox]:
+    """List the rectangles of what an answer rests on; of a page that is cited whole as well, the parts."""
+    cited = [item for item in (run.rests if run.answer is not None else ()) if item.kind is ItemKind.PAGE]
+    found: list[PointedBox] = []
+    for item in cited:
+        boxes = cited_boxes(Box.unit(*one.box) for one in cited if one.item == item.item and one.box)
+        if item.box is not None and Box.unit(*item.box) in boxes:
+            found.append(PointedBox(item.item, item.document, item.page, Box.unit(*item.box)))
+    return found
+
+
+def _holds(one: PointedBox, later: PointedBox) -> bool:
+    return one.item == later.item and one.box.intersect(later.box).area >= _PART * later.box.area
+
+
+def gold_boxes(case: Case) -> dict[tuple[str, int], list[Region]]:
+    """Return the gold boxes of a case by page: file name of the document and number."""
+    pages: defaultdict[tuple[str, int], list[Region]] = defaultdict(list)
     for region in case.regions:
-        gold[region.document or case.file_name, region.page].append(region)
+        pages[region.document or case.file_name, region.page].append(region)
+    return dict(pages)
+
+
+def region_reward(case: Case, run: RunResult) -> float:
+    """Return how well the rectangles that the model points at meet the gold boxes of a case, 0 to 1.
+
+    - A run that gave no answer has 0. "Not answerable" is an answer here.
+    - Where no box is wanted, as the case has no gold boxes, it is 1.
+    - Else it is the mean over the pages with gold boxes of 2 |F ∩ G| / (|F| + |G|), where |·| is an area, F
+      is all that the rectangles of the run on that page cover together (`pointed_boxes`), and G all that the
+      gold boxes of one annotator there cover together. Of several annotators on a page the one with the
+      highest value counts. A page on which the model points at nothing has 0, and so has an abstention.
+
+    Pages are the same if the file names of their documents and their numbers are: that of a gold box is its
+    own (`Region.document`), or that of the case.
+    """
+    gold = gold_boxes(case)
+    if answer_of(run) is None:
+        return 0.0
+    if not gold:
+        return 1.0
     found: defaultdict[tuple[str, int], list[Box]] = defaultdict(list)
-    for item in run.rests if run.answer is not None else ():
-        if item.kind is ItemKind.PAGE and item.box is not None:
-            found[item.document, item.page].append(Box.unit(*item.box))
-    scores = [best_annotator(cited_boxes(found[page]), regions)[0] for page, regions in gold.items()]
-    return math.fsum(scores) / len(scores) if scores else 0.0
+    for pointed in pointed_boxes(run) if run.answer is not None else ():
+        found[pointed.document, pointed.page].append(pointed.box)
+    return math.fsum(best_annotator(found[page], regions)[0] for page, regions in gold.items()) / len(gold)
 
 
 def best_annotator(found: Sequence[Box], gold: Sequence[Region]) -> tuple[float, list[Box]]:
@@ -136,3 +208,27 @@ def support_reward(case: Case, run: RunResult) -> float | None:
         return 0.0
     decided = [claim for claim in run.claims if not claim.needs_picture]
     return sum(claim.verdict in HELD for claim in decided) / len(decided) if decided else None
+
+
+def attribution_reward(case: Case, run: RunResult, *, correct: bool) -> float:
+    """Return the region reward of a right answer, and 0 of any other.
+
+    Evidence is paid for only where the answer is right, as in "Look As You Think" (Liu et al. 2025,
+    arXiv 2511.12003): a model cannot live off good rectangles and wrong answers. The paper compares the
+    evidence of each step of the reasoning with the picture; here it is compared with the gold boxes.
+    """
+    return region_reward(case, run) if correct else 0.0
+
+
+def excess_turns(run: RunResult) -> int:
+    """Count the model calls of a run beyond two: a search and an answer, the least that it takes."""
+    return max(0, len(run.steps) - 2)
+
+
+def repeated_searches(run: RunResult) -> int:
+    """Count the searches of a run in the words of an earlier one, whatever their order and case.
+
+    A repeated search may be of use, as it shows the next hits: that is why it costs nothing by default.
+    """
+    queries = [frozenset(normalised(step.query or "").split()) for step in run.steps if searches(step)]
+    return len(queries) - len(set(queries))

@@ -1,8 +1,8 @@
-"""A judge without a model: the same words, nearly the same letters, the same number, the same list.
+"""A judge without a model: the same words in the same order, the same number, the same list.
 
-The rules are those by which MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523) compares answers once they
-are short, with these differences: the kind of answer is read from the reference, a list may be in any order,
-the numbers inside a text must agree, and nothing that a model wrote is ever evaluated.
+It pays in training, so it must not be fooled: what is nearly the same may be the opposite ("decreased" and
+"increased" differ in two letters). Lenient published measures, such as ANLS, are measures of an evaluation
+(`vrag.datasets`), and never a reward. Nothing that a model wrote is ever evaluated.
 """
 
 from __future__ import annotations
@@ -11,26 +11,51 @@ import ast
 import importlib
 import json
 import re
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, cast
 
 from vrag.agent.actions import ABSTENTION
-from vrag.metrics import anls, exact_match, normalised
+from vrag.metrics import edits
+from vrag.reward.answer_tokens import NumberToken, Token, read_tokens
 from vrag.reward.reward import Verdict
 
-TOLERANCE = 0.01
-"""Fraction of the reference by which a number with a decimal point or in per cent may differ."""
+TOLERANCE = Decimal("0.01")
+"""Fraction of the reference by which a number with a decimal point or in per cent may differ, if it is the
+same at the precision of the coarser of both."""
 MAX_LIST_CHARACTERS = 10_000
 """Maximum length of a text that is read as a list."""
 MAX_LIST_ELEMENTS = 300
 """Each is compared with each. A longer list is compared as text."""
-_DIGITS = r"(?:\d{1,3}(?:[,\u2009\u202f]\d{3})+|\d+)(?:\.\d+)?|\.\d+"
-_NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[-+\u2212]?)[$€£¥]?\s?(?P<digits>{_DIGITS})\s?(?P<percent>%?)(?!\w)"
-)
+MAX_UNIT_WORDS = 2
+"""Words right after a number that may be its unit, whatever they are."""
+STEM_LETTERS = 4
+"""Letters in which words are the same to the question: "carried" and "carry"."""
+MIN_TYPO_LETTERS = 8
+"""Letters of a word in which a typo may pass, where typos do."""
 _BETWEEN = re.compile(r"\s*(?:,(?!\d{3}(?!\d))|[;\n、，；]|\band\b)\s*")
 """Separators of a list that is written out."""
+_FUNCTION_WORDS = frozenset(
+    "a an and are as at be by for from had has have he her his in is it its of on she that the their them "
+    "there they this to total was were which who with answer about approximately around".split()
+)
+"""Words beside a number that say nothing of it, besides those of the question."""
+_QUALIFIERS = frozenset(
+    "not no never none neither nor non without except excluding cannot wrong false incorrect or either maybe "
+    "perhaps possibly otherwise unless instead but rather than versus vs less more least most fewer greater "
+    "over under above below between beyond exceeding up down nearly almost half twice double hundreds "
+    "thousands millions billions dozen dozens minus negative k m b tn".split()
+)
+"""Words that make another number of the one beside them, or none."""
+_DIRECTIONS = frozenset(
+    "increase increases increased increasing decrease decreases decreased decreasing rise rises rose risen "
+    "fall falls fell fallen drop drops dropped decline declines declined gain gains gained loss losses lost "
+    "lose growth grew shrank higher lower profit profits deficit surplus debit credit before after male "
+    "males female females men women boys girls north south east west left right first last per".split()
+)
+"""Words that have opposites: beside a number only where the question has them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,72 +63,122 @@ class RulesJudge:
     """Compares by rules; never fails, never asks a model.
 
     - "Not answerable" is right only where the reference says so, and nothing else is right there.
-    - A number: the answer holds exactly one, and it is the same; a reference with a decimal point or in
-      per cent may be missed by 1 %. A percentage may be written as a share.
+    - A number: the answer holds exactly one, and it is the same. A reference with a decimal point or in per
+      cent may be rounded, by 1 % at most. A percentage may be written as a share. Beside the number may be
+      words of the question, function words, and a unit of one or two words right after it, but none that
+      negates, compares or scales it, offers a choice, or has an opposite that the question does not name.
     - A list, `[…]`: as many elements, each of which matches another one of the reference.
-    - Any other text: the same words (`exact_match`), or an `anls` of at least `least` with the same numbers.
+    - Any other text: the same words in the same order, and nothing else. Case, punctuation and articles do
+      not count, numbers may be written in words ("six knots", "6 knots").
 
     An answer in a sentence is therefore wrong unless its only number is asked for: for such, ask a model.
     """
 
-    least: float = 0.5
-    """ANLS from which a text is right; 1 asks for the same letters. Short words that differ in a letter
-    are right below that ("cat", "car")."""
+    exact: bool = False
+    """True if a number must stand alone and is not rounded."""
+    typos: bool = False
+    """True if one wrong letter within a word of at least eight passes, neither the first nor one of the last
+    two: "prescribe" and "proscribe" are the same then."""
 
     @property
     def identity(self) -> str:
-        """The version of the rules, and the threshold."""
-        return f"rules-2:{self.least}"
+        """The version of the rules, and the options."""
+        return f"rules-3:{int(self.exact)}{int(self.typos)}"
 
-    async def judge(self, question: str, reference: str, answer: str) -> Verdict:  # noqa: ARG002 - unused
-        """Compare answer and reference; see `Judge`. The score is 0 or 1, or the ANLS of texts."""
+    async def judge(self, question: str, reference: str, answer: str) -> Verdict:
+        """Compare answer and reference; see `Judge`. The score is 0 or 1."""
         if _abstains(reference) or _abstains(answer):
             return _decide(_abstains(reference) and _abstains(answer), "abstention")
         elements = _parse_list(reference)
         if elements is None:
-            return _compare(answer, reference, self.least)
+            return self._compare(question, answer, reference)
         given = _parse_list(answer)
         if given is None:
             given = [part for part in _BETWEEN.split(answer.strip().strip("[].")) if part]
-        return _decide(_match_lists(given, elements, self.least), "list")
+        return _decide(self._match_lists(question, given, elements), "list")
 
     async def aclose(self) -> None:
         """Do nothing: it holds no resources."""
+
+    def _compare(self, question: str, answer: str, reference: str) -> Verdict:
+        """Compare as one number, or else as text."""
+        given, expected = read_tokens(answer), read_tokens(reference)
+        if len(expected) == 1 and isinstance(number := expected[0], NumberToken):
+            return _decide(self._is_number(question, given, number), "number")
+        same = len(given) == len(expected) and all(map(self._is_same, given, expected))
+        return _decide(bool(expected) and same, "text")
+
+    def _is_number(self, question: str, given: list[Token], number: NumberToken) -> bool:
+        """Return whether an answer says a number, and no other."""
+        at = [place for place, token in enumerate(given) if isinstance(token, NumberToken)]
+        if len(at) != 1 or not self._is_same(given[at[0]], number):
+            return False
+        if self.exact:
+            return len(given) == 1
+        asked = {token[:STEM_LETTERS] for token in read_tokens(question) if isinstance(token, str)}
+        words = [(place, token) for place, token in enumerate(given) if isinstance(token, str)]
+        other = [(place, word) for place, word in words if not _is_harmless(word, asked)]
+        may_be_units = range(at[0] + 1, at[0] + 1 + MAX_UNIT_WORDS)
+        return all(place in may_be_units and _may_be_unit(word) for place, word in other)
+
+    def _is_same(self, given: Token, expected: Token) -> bool:
+        if isinstance(given, NumberToken) and isinstance(expected, NumberToken):
+            return _is_same_number(given, expected, exact=self.exact)
+        if isinstance(given, NumberToken) or isinstance(expected, NumberToken):
+            return False
+        return given == expected or (self.typos and _is_typo(given, expected))
+
+    def _match_lists(self, question: str, given: list[str], expected: list[str]) -> bool:
+        """Check whether each element of one can be paired with an element of the other."""
+        if len(given) != len(expected) or not given:
+            return not given and not expected
+        fits = [[self._compare(question, part, other).correct for part in given] for other in expected]
+        optimize: Any = importlib.import_module("scipy.optimize")  # it ships no types
+        pairs: Any = zip(*optimize.linear_sum_assignment(fits, maximize=True), strict=True)
+        return all(fits[int(row)][int(column)] for row, column in pairs)
 
 
 def _decide(correct: bool, kind: str) -> Verdict:
     return Verdict(correct, float(correct), f"compared as {kind}")
 
 
-def _compare(answer: str, reference: str, least: float) -> Verdict:
-    """Compare as one number, or else as text."""
-    number = _NUMBER.fullmatch(reference.strip().rstrip("."))
-    if number is not None:
-        found = list(_NUMBER.finditer(answer))
-        return _decide(len(found) == 1 and _same_number(found[0], number), "number")
-    answer, reference = (text.strip().rstrip(".") for text in (answer, reference))
-    if normalised(reference) and exact_match(answer, reference):
-        return _decide(correct=True, kind="text")
-    # The numbers must agree, where the reference has any: "12 crowns" is near "13 crowns".
-    given, expected = list(_NUMBER.finditer(answer)), list(_NUMBER.finditer(reference))
-    agree = not expected or (len(given) == len(expected) and all(map(_same_number, given, expected)))
-    similarity = anls(answer, reference) if agree else 0.0
-    return Verdict(similarity >= max(least, 1e-9), similarity, "compared as text")
+def _is_harmless(word: str, asked: AbstractSet[str]) -> bool:
+    """Return whether a word beside a number is one of the question, by its stem, or a function word."""
+    return word not in _QUALIFIERS and (word in _FUNCTION_WORDS or word[:STEM_LETTERS] in asked)
 
 
-def _same_number(given: re.Match[str], expected: re.Match[str]) -> bool:
-    rough = "." in expected["digits"] or bool(expected["percent"])
-    value, wanted = _value(given), _value(expected)
-    slack = (TOLERANCE + 1e-9) * abs(wanted) if rough else 0.0
-    values = [value]
-    if bool(given["percent"]) != bool(expected["percent"]):
-        values.append(value / 100 if given["percent"] else value * 100)
-    return any(abs(value - wanted) <= slack for value in values)
+def _may_be_unit(word: str) -> bool:
+    return word.isalpha() and word not in _QUALIFIERS | _DIRECTIONS
 
 
-def _value(number: re.Match[str]) -> float:
-    digits = re.sub(r"[,\u2009\u202f]", "", number["digits"])
-    return -float(digits) if number["sign"] in {"-", "\u2212"} else float(digits)
+def _is_same_number(given: NumberToken, expected: NumberToken, *, exact: bool) -> bool:
+    if given.currency and expected.currency and given.currency != expected.currency:
+        return False
+    is_share = given.percent and not expected.percent and abs(expected.value) < 1
+    values = [] if is_share else [(given.value, given.decimals)]
+    if given.percent != expected.percent and not exact:
+        scaled = given.value.scaleb(-2) if given.percent else given.value.scaleb(2)
+        values.append((scaled, max(0, given.decimals + (2 if given.percent else -2))))
+    is_rough = not exact and (expected.decimals > 0 or expected.percent)
+    return any(
+        value == expected.value or (is_rough and _is_rounded(value, decimals, expected))
+        for value, decimals in values
+    )
+
+
+def _is_rounded(value: Decimal, decimals: int, expected: NumberToken) -> bool:
+    """Return whether two numbers are the same at the coarser precision, and differ by 1 % at most."""
+    unit = Decimal(1).scaleb(-min(decimals, expected.decimals))
+    is_near = abs(value - expected.value) <= TOLERANCE * abs(expected.value)
+    return is_near and abs(value - expected.value) * 2 <= unit
+
+
+def _is_typo(given: str, expected: str) -> bool:
+    """Return whether two long words differ by one edit between the first letter and the last two."""
+    if min(len(given), len(expected)) < MIN_TYPO_LETTERS or not (given.isalpha() and expected.isalpha()):
+        return False
+    same_ends = given[0] == expected[0] and given[-2:] == expected[-2:]
+    return same_ends and edits(given, expected, most=2) <= 1
 
 
 def _parse_list(text: str) -> list[str] | None:
@@ -117,16 +192,6 @@ def _parse_list(text: str) -> list[str] | None:
             if isinstance(value, list) and len(cast("list[object]", value)) <= MAX_LIST_ELEMENTS:
                 return [str(element) for element in cast("list[object]", value)]
     return None
-
-
-def _match_lists(given: list[str], expected: list[str], least: float) -> bool:
-    """Check whether each element of one can be paired with an element of the other."""
-    if len(given) != len(expected) or not given:
-        return not given and not expected
-    fits = [[_compare(part, other, least).correct for part in given] for other in expected]
-    optimize: Any = importlib.import_module("scipy.optimize")  # it ships no types
-    pairs: Any = zip(*optimize.linear_sum_assignment(fits, maximize=True), strict=True)
-    return all(fits[int(row)][int(column)] for row, column in pairs)
 
 
 def _abstains(text: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
 
-from vrag.agent.actions import Answer, Search, render
+from vrag.agent.actions import Answer, Search, UseTool, render
+from vrag.agent.environment import SELECT
 from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.synthesis.sampling import COLOURS, WORDS
@@ -46,6 +47,12 @@ class ScriptedDemonstrator:
     """True if it writes the grammar of VimRAG; else that of VRAG."""
     detours: float = 0.0
     """Probability that it searches for something else first, before each name."""
+    selecting: float = 0.0
+    """Probability that it selects a gold page where one was shown."""
+    is_gold: Callable[[str], bool] | None = None
+    """Whether a page, by its id, is gold, where one is selected after each search; None without selection."""
+    labelled: bool = True
+    """True if pages are selected by the numbers of their pictures; False by their positions, from 0."""
     names: tuple[Sequence[str], Sequence[str]] = (WORDS.first, WORDS.second)
     """First and second words of names."""
     colours: tuple[str, ...] = tuple(COLOURS)
@@ -66,7 +73,8 @@ class ScriptedDemonstrator:
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
         """Its skills."""
-        return {"searching": self.searching, "reading": self.reading, "detours": self.detours}
+        skills = {"searching": self.searching, "reading": self.reading, "detours": self.detours}
+        return skills if self.is_gold is None else {**skills, "selecting": self.selecting}
 
     async def reply(
         self,
@@ -75,10 +83,13 @@ class ScriptedDemonstrator:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Write the next turn of the script; the last one again when it has ended.
 
-        The script is fixed; only the number of images to remember is read from the history.
+        The script is fixed; only the page to select and the number of images to remember are read from the
+        history.
         """
         text = self.script[min(turn, len(self.script)) - 1]
-        if text in self.looks:
+        if text == SELECT:
+            text = f"<think>select</think>{render(UseTool(SELECT, self._pick_page(history)))}"
+        elif text in self.looks:
             parts = (part for message in history[-1:] for part in message.parts)
             images = sum(isinstance(part, Picture | EnclosedImage) for part in parts)
             text = _render_look(*self.looks[text], images)
@@ -94,8 +105,18 @@ class ScriptedDemonstrator:
             if self.random.random() < self.detours:
                 turns.append(f"<think>search</think>{render(Search(self._any_name()))}")
             turns.append(f"<think>search</think>{render(Search(self._pick_name(name)))}")
+            if self.is_gold is not None:
+                turns.append(SELECT)
         answer = " ".join(map(self._pick_colour, colours))
         return [*turns, f"<think>answer</think>{render(Answer(answer))}"]
+
+    def _pick_page(self, history: Sequence[Message]) -> str:
+        """Return the number of a page of the last message: a gold one, or any."""
+        shown = [part for message in history[-1:] for part in message.parts if isinstance(part, Picture)]
+        numbers = {(page.number if self.labelled else at): page.item for at, page in enumerate(shown)}
+        right = [number for number, item in numbers.items() if self.is_gold and self.is_gold(item)]
+        is_skilled = self.random.random() < self.selecting
+        return str(self.random.choice(right if is_skilled and right else list(numbers) or [0]))
 
     def _graph_script(self, names: Sequence[str], colours: Sequence[str]) -> list[str]:
         turns: list[str] = []

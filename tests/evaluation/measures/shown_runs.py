@@ -55,6 +55,7 @@ def image(
     name: str = "ferry.pdf",
     step: int = 1,
     crop: bool = False,
+    box: BoxSides = (0, 0, 1, 1),
     seconds: float | None = None,
 ) -> ImageShown:
     return ImageShown(
@@ -69,7 +70,7 @@ def image(
         page=page,
         seconds=seconds,
         region=(0, 0, 1, 1),
-        box=(0, 0, 1, 1),
+        box=box,
         width=28,
         height=28,
         visual_tokens=1,
@@ -104,10 +105,16 @@ def run(
     hits: tuple[Hit, ...] = (),
     cites: tuple[Evidence, ...] = (),
     answer: str | None = "9",
+    looks: tuple[Evidence, ...] = (),
     stop: StopReason | None = StopReason.ANSWERED,
 ) -> RunResult:
-    """One search that showed these, and the end."""
-    steps = (RunStep(number=1, query="ferry", hits=hits, shown=shown), RunStep(number=2))
+    """One search that showed these, a closer look at each of some places, and the end."""
+    steps = [RunStep(number=1, query="ferry", hits=hits, shown=shown)]
+    for number, place in enumerate(looks, 2):
+        assert place.box is not None
+        look = image(place.page, id=place.document_id, name=place.document, crop=True, box=place.box)
+        steps.append(RunStep(number=number, crop=(0, 0, 28, 28), shown=(look,)))
+    steps = (*steps, RunStep(number=len(steps) + 1))
     return RunResult(
         run_id="r", steps=steps, answer=answer, evidence=cites, cited=len(cites), stop_reason=stop
     )

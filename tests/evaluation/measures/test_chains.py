@@ -77,7 +77,9 @@ def measured(
 
 
 def cites(box: BoxSides, page: int = 3, *, id: str = FERRY, name: str = "ferry.pdf") -> RunResult:
-    return run(cites=(evidence(page, box, id=id, name=name),))
+    """A run that looked closer at a place, and cites it."""
+    place = evidence(page, box, id=id, name=name)
+    return run(cites=(place,), looks=(place,))
 
 
 class TestAChain:
@@ -175,8 +177,13 @@ class TestTheRegion:
         assert measured(cites((0, 0, 1, 1)), large)["chain_region"] == 1
 
     def test_a_page_as_a_whole_beside_a_part_of_it_is_the_part(self) -> None:
-        both = run(cites=(evidence(3, (0, 0, 1, 1)), evidence(3, GOLD)))
-        assert measured(both)["region_f1"] == 1
+        both = evidence(3, (0, 0, 1, 1)), evidence(3, GOLD)
+        assert measured(run(cites=both, looks=both))["region_f1"] == 1
+
+    def test_is_not_met_by_a_rectangle_that_was_found_by_the_words_of_the_answer(self) -> None:
+        found = measured(run(cites=(evidence(3, GOLD),)))
+        assert (found["chain_page"], found["chain_region"], found["region_f1"]) == (1, 0, 0)
+        assert (found["chain_fact"], found["chain_complete"]) == (1, 0)
 
     def test_overlaps_by_areas_of_all_gold_pages(self) -> None:
         """On page 3 all of both, on page 5 nothing: the mean is a half."""

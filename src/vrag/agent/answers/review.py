@@ -44,6 +44,8 @@ class AnswerReview:
     faults: tuple[str, ...] = ()
     """The reason pieces of evidence or markers were left out."""
     stop_reason: StopReason | None = None
+    named: tuple[str, ...] = ()
+    """SHA-256 of the pictures that the model itself names as evidence."""
     checks: tuple[ClaimCheck, ...] = ()
     """The verdicts on the claims with the places of the words, for the second reading."""
     to_judge: ClaimsToJudge | None = None
@@ -81,6 +83,23 @@ class CitedMarkers:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOptions:
+    """What is found out about an answer."""
+
+    locate: bool = True
+    """Whether its places are looked for. If not, its evidence is what the model was shown, as it was shown
+    it, and nothing is drawn again or compared."""
+    verify: bool = False
+    """Whether its claims are compared with the evidence."""
+    conflicts: bool = False
+    """Whether what it rests on is compared with other documents: those that a search for it finds, and those
+    that a model was shown."""
+    places: bool = False
+    """Whether the parts of pages are found that may answer a question without an answer; true without a
+    model."""
+
+
 def review_answer(
     question: Question,
     answer: str | None,
@@ -88,9 +107,7 @@ def review_answer(
     environment: Environment,
     *,
     given: str | None,
-    verify: bool,
-    conflicts: bool = False,
-    places: bool = False,
+    options: ReviewOptions,
 ) -> AnswerReview:
     """Find what an answer rests on, and compare its claims with it. May block.
 
@@ -100,18 +117,66 @@ def review_answer(
         episode: The state of the run.
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
-        verify: Whether its claims are compared with the evidence.
-        conflicts: Whether what it rests on is compared with other documents: those that a search for it
-            finds, and those that a model was shown.
-        places: Whether the parts of pages are found that may answer a question without an answer; true
-            without a model.
+        options: What is found out.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]
+    named = _named_pictures(candidates, markers, episode) if given is not None else ()
+    if not options.locate:
+        return replace(_cite_as_shown(given, candidates, markers, episode), named=named)
+    review = _locate_and_check(question, given, candidates, markers, episode, environment, options)
+    return replace(review, named=named)
+
+
+def _named_pictures(
+    candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: Episode
+) -> tuple[str, ...]:
+    """Return the hashes of the pictures that the model itself names as evidence; see `AnswerGiven.named`."""
+    chooses = episode.selected is not None or episode.names_evidence
+    chosen = markers.candidates or (candidates if chooses else ())
+    hashes = (candidate.evidence.crop_sha256 for candidate in chosen)
+    return tuple(dict.fromkeys(sha256 for sha256 in hashes if sha256))
+
+
+def _cite_as_shown(
+    given: str | None, candidates: Sequence[EvidenceCandidate], markers: CitedMarkers, episode: Episode
+) -> AnswerReview:
+    """Return an answer with what the model was shown, what its markers cite first."""
+    shown = [*markers.candidates, *candidates]
+    evidence = distinct_places([candidate.evidence for candidate in shown])
+    faults = tuple(dict.fromkeys(markers.faults))
+    if given is None or not markers.candidates:
+        return AnswerReview(given, evidence, faults=faults)
+    from vrag.agent.answers.support import cited_parts  # the reader takes time to load
+
+    numbers = {place_of(entry): number for number, entry in enumerate(evidence, 1)}
+    citations = (
+        Citation(
+            start=part.start,
+            end=part.end,
+            numbers=tuple(sorted({numbers[place_of(entry)] for group in part.cited for entry in group})),
+            source="model",
+        )
+        for part in cited_parts(given, episode.markers, markers.by_marker)
+    )
+    cited = tuple(citation for citation in citations if citation.numbers)
+    return AnswerReview(given, evidence, cited, faults=faults)
+
+
+def _locate_and_check(
+    question: Question,
+    given: str | None,
+    candidates: Sequence[EvidenceCandidate],
+    markers: CitedMarkers,
+    episode: Episode,
+    environment: Environment,
+    options: ReviewOptions,
+) -> AnswerReview:
+    """Check the evidence, and find the places of the answer on it; see `review_answer`."""
     evidence, faults = check_evidence(candidates, environment)
     faults = (*faults, *markers.faults)
-    if given is None and evidence and places:
-        return _list_places(question, evidence, faults, environment, conflicts=conflicts)
+    if given is None and evidence and options.places:
+        return _list_places(question, evidence, faults, environment, conflicts=options.conflicts)
     if given is None or not evidence:
         return AnswerReview(given, evidence, faults=faults)
     distinct = distinct_places(evidence)
@@ -125,7 +190,7 @@ def review_answer(
         return AnswerReview(given, evidence, faults=faults)
     others = [entry for entry in evidence if entry not in distinct]  # the same places, of other nodes
     checks: tuple[ClaimCheck, ...] = ()
-    if verify:
+    if options.verify:
         from vrag.agent.answers.claim_check import check_citations  # the reader takes time to load
 
         supported, checks = tolerate_fault(
@@ -141,8 +206,8 @@ def review_answer(
         (supported, others),
     )
     disagreeing: tuple[FoundConflict, ...] = ()
-    if conflicts:
-        seen = () if places else tuple(episode.seen)
+    if options.conflicts:
+        seen = () if options.places else tuple(episode.seen)
         disagreeing = _find_conflicts(question, given, supported, environment, seen)
     shown = [*supported.pictures, *(candidate.picture for candidate in candidates if candidate.picture)]
     jpegs = {picture.sha256: picture.jpeg for picture in shown}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from vrag.agent.actions import Action, ActionRejected, Answer, Crop, Search, Turn, UseTool, parse
-from vrag.agent.environment import Environment
+from vrag.agent.environment import SELECT, Environment
 from vrag.agent.events import ActionRequested, ActionReturned, CropRequested, SearchRequested, SearchReturned
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
 from vrag.agent.method import ActionOutcome, Context, Episode, Method, count_to_drop, question_parts
@@ -25,8 +25,6 @@ from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, View
 from vrag.types import Hit, Item
 
-_SELECT = "select"
-"""The action by which UniDoc-RL takes one of the pages that a search has shown."""
 _LABEL = re.compile(r"(?:(?P<picture>(?:image |picture )?)|text )(?P<number>\d{1,4})", re.IGNORECASE)
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
@@ -73,6 +71,8 @@ def opening(own: str | None, file: str, environment: Environment, question: str 
     usages = "".join(
         "\n" + prompt("tool.md", name=tool.name, usage=tool.usage) for tool in environment.tools.values()
     )
+    if environment.options.select and environment.profile.labelled:
+        usages = "\n" + prompt("select.md") + usages
     instruction = worded(own, file, actions=usages, profile=environment.profile)
     asked = Question.of(question)
     *before, last = question_parts(asked, environment)
@@ -100,8 +100,8 @@ class VragEpisode(Episode):
     """The pictures of the last message."""
     last_search: tuple[str, Sequence[Hit]] = ("", ())
     """The query and the hits of the last search: the same query shows its next hits."""
-    pages_to_select: list[str] = field(default_factory=list[str])
-    """Ids of the pages of the last search, where the model selects one of them."""
+    pages_to_select: dict[int, str] = field(default_factory=dict[int, str])
+    """Ids of the pages of the last search by their numbers, where the model selects one of them."""
 
     def context(self, *, last: bool) -> Context:
         """Return the conversation so far; see `Episode`."""
@@ -122,7 +122,7 @@ class VragEpisode(Episode):
         return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
 
     def _tool_names(self) -> frozenset[str]:
-        select = {_SELECT} if self.environment.profile.candidates else set[str]()
+        select = {SELECT} if self.environment.candidates else set[str]()
         return frozenset(self.environment.tools) | select
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
@@ -222,7 +222,7 @@ class VragEpisode(Episode):
                 self._search(query, log)
             case Crop():
                 self._crop(action, log)
-            case UseTool(name, text) if name == _SELECT and self.environment.profile.candidates:
+            case UseTool(name, text) if name == SELECT and self.environment.candidates:
                 self._select_page(text, log)
             case UseTool():
                 result, unknown = self.environment.use_tool(action, self.seen)
@@ -239,30 +239,40 @@ class VragEpisode(Episode):
         if query != self.last_search[0]:
             self.last_search = query, self.environment.search(query)
         hits = self.last_search[1]
-        most = max(self.environment.options.show, self.environment.profile.candidates)
+        most = max(self.environment.options.show, self.environment.candidates)
         shown, damaged = self._open_new([hit.item for hit in hits], most)
         log.add(SearchReturned, hits=tuple(hits), damaged=tuple(damaged))
         parts = self._show(shown, log)
-        if self.environment.profile.candidates:  # UniDoc-RL names the pages of a search by numbers from 0
-            self.pages_to_select = [part.item for part in shown if isinstance(part, Picture)]
-            number = 0
-            numbered: list[Part] = []
-            for part in parts:
-                if isinstance(part, Picture):
-                    numbered.append(Text(prompt("shown.md", number=number)))
-                    number += 1
-                numbered.append(part)
-            parts = numbered
+        if self.environment.candidates:
+            parts = self._number_pages(parts)
         self.pending = parts or [Text(prompt(self.nothing_new_prompt if hits else "nothing_found.md"))]
+
+    def _number_pages(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the results of a search with the numbers by which the model selects a page.
+
+        These are the numbers of the pictures. Where pictures have no labels, as for UniDoc-RL, the pages of
+        each search are numbered from 0.
+        """
+        pictures = [part for part in parts if isinstance(part, Picture)]
+        if self.environment.profile.labelled:
+            self.pages_to_select = {picture.number: picture.item for picture in pictures}
+            return list(parts)
+        self.pages_to_select = dict(enumerate(picture.item for picture in pictures))
+        numbered: list[Part] = []
+        for part in parts:
+            if isinstance(part, Picture):
+                numbered.append(Text(prompt("shown.md", number=pictures.index(part))))
+            numbered.append(part)
+        return numbered
 
     def _select_page(self, text: str, log: EventLog) -> None:
         """Show a page of the last search once more, alone: the next box is on it."""
         if not self.pages_to_select:
             raise ActionRejected("no pages to select from have been shown; search first")
-        if not _PAGE_NUMBER.fullmatch(text) or int(text) >= len(self.pages_to_select):
-            last = len(self.pages_to_select) - 1
-            raise ActionRejected(f"select takes the number of a page of the last search, 0 to {last}")
-        id = self.pages_to_select[int(text)]
+        id = self.pages_to_select.get(int(text)) if _PAGE_NUMBER.fullmatch(text) else None
+        if id is None:
+            numbers = f"{min(self.pages_to_select)} to {max(self.pages_to_select)}"
+            raise ActionRejected(f"select takes the number of a page of the last search, {numbers}")
         try:
             shown = self._open(id)
         except (SearchError, CollectionError) as error:

@@ -246,6 +246,7 @@ def replay(
         draft=settings.draft,
         drawn=searcher,
         conflicts=settings.conflicts,
+        locate=settings.locate,
     )
     return agent.stream(run.read_question(), run_id=run.id)
 

@@ -166,6 +166,8 @@ class RunResult:
     """The parts of the answer and the evidence that each rests on."""
     claims: tuple[CheckedClaim, ...] = ()
     """The claims of the answer, and what the evidence says about each."""
+    named: tuple[str, ...] = ()
+    """SHA-256 of the pictures that the model itself names as evidence, as it was shown them."""
     conflicts: tuple[FoundConflict, ...] = ()
     """Where other documents disagree with what the answer rests on."""
     withdrawn: str | None = None
@@ -395,6 +397,7 @@ class RunResult:
             "cited": cited,
             "citations": citations,
             "claims": event.claims,
+            "named": event.named,
             "withdrawn": event.withdrawn,
             "reading": event.reading,
             "unsupported": event.unsupported,

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from vrag.agent.agent import Agent
 from vrag.agent.methods import METHODS
+from vrag.cases.annotations import gold_pages
 from vrag.cli import options as opt
 from vrag.cli.session import index_documents
 from vrag.cli.terminal import console
@@ -31,10 +33,12 @@ from vrag.distill.select import SelectionOptions, read_selected, select_samples,
 from vrag.errors import CaseError, SampleError, SettingsError
 from vrag.factory.agents import agent_of, open_environment
 from vrag.factory.session import open_session
+from vrag.factory.training import settings_to_train
 from vrag.model_profiles import profile_named
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import RolloutAttempt
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
+from vrag.search.searcher import Searcher
 from vrag.settings import Settings, load_settings
 from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
 from vrag.types import Case
@@ -61,6 +65,9 @@ def demonstrate(
     detours: float = typer.Option(
         0.0, min=0, max=1, help="Share of runs that search for something else first."
     ),
+    selecting: float = typer.Option(
+        0.0, min=0, max=1, help="Share of selections of the right page, with VRAG_SELECT."
+    ),
     model: Path | None = typer.Option(
         None, "--model", "-m", help="Checkpoint that determines the size of pictures."
     ),
@@ -78,11 +85,14 @@ def demonstrate(
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
     settings = opt.load_flags({"agent": agent, "collections": collections, "hits": hits}).settings
+    settings = settings_to_train(settings)
     if not METHODS[settings.agent].trainable:
         trainable = " or ".join(name for name, method in METHODS.items() if method.trainable)
         raise SettingsError(f"The agent {settings.agent} has no demonstrations.", f"Use {trainable}.")
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
+    if settings.select:
+        skills["selecting"] = selecting
     make_agent, made_with = _open_script(settings, cases, skills, seed, model)
     attempts = [RolloutAttempt(case=cases[n % len(cases)], sample=n // len(cases)) for n in range(count)]
     with open_rollout_store(out, made_with) as store, progress_line(quiet=as_json) as show:
@@ -112,6 +122,7 @@ def _open_script(
     profile = profile_named(DEFAULT_PROFILE) if model is None else family_of(model)
     environment = open_environment(settings, searcher, profile)
     names, colours = _vocabulary(cases)
+    selects = environment.candidates > 0 and METHODS[settings.agent].follows_checkpoints
 
     def make_agent(attempt: RolloutAttempt) -> Agent:
         policy = ScriptedDemonstrator(
@@ -121,11 +132,18 @@ def _open_script(
             graph=METHODS[settings.agent].uses_graph,
             names=names,
             colours=colours,
+            is_gold=partial(_is_gold_page, searcher, attempt.case) if selects else None,
+            labelled=profile.labelled,
         )
-        return agent_of(settings, environment, policy, conflicts=False)
+        return agent_of(settings, environment, policy, training=True)
 
     run_settings = make_agent(RolloutAttempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
     return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}
+
+
+def _is_gold_page(searcher: Searcher, case: Case, id: str) -> bool:
+    item = searcher.item(id)
+    return (item.document_name, item.ordinal) in gold_pages(case)
 
 
 def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]:

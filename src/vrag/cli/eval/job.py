@@ -144,7 +144,7 @@ class BenchmarkJob:
     @property
     def judge(self) -> str:
         """The name of the judge."""
-        return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
+        return self.settings.judge_model or ("rules, numbers exact" if self.exact else "rules")
 
     def check_folder(self) -> None:
         """Refuse a folder of something else, before documents are indexed."""

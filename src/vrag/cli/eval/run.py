@@ -87,7 +87,7 @@ def run(
         None, min=0.001, help="Time limit of a run, in seconds.", show_default="none"
     ),
     blank: bool = typer.Option(False, help="Show blank pictures: measures answers without looking."),
-    exact: bool = typer.Option(False, help="Judge by rules that accept only exact matches."),
+    exact: bool = typer.Option(False, help="Judge by rules: a number must stand alone and is not rounded."),
     extract: bool = typer.Option(
         False,
         "--extract/--no-extract",

@@ -28,7 +28,7 @@ from vrag.cli.terminal.progress import note_on_interrupt, progress_line, warn_of
 from vrag.cli.train import local, verl
 from vrag.factory.agents import agent_by_seed, open_agent
 from vrag.factory.session import open_session
-from vrag.factory.training import made_with
+from vrag.factory.training import made_with, settings_to_train
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import attempts_of
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
@@ -181,12 +181,14 @@ def rollout(
       vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
     """
     settings = opt.load_flags(locals(), token_details=True, model_requests=concurrency).settings
+    settings = settings_to_train(settings)
     cases = read_questions(dataset)
     ask_about_family(settings)
     session = open_session(settings)
     files.warn_missing_documents(cases, session.documents)
     session.warm_up()
-    runner = replace(open_agent(settings, BatchedSearcher(session.searcher)), conflicts=False)
+    opened = open_agent(settings, BatchedSearcher(session.searcher))
+    runner = replace(opened, conflicts=False, locate=False)
     with open_rollout_store(out, made_with(settings, runner, session.searcher)) as store:
         job = RolloutJob(
             store=store,

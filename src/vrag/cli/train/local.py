@@ -149,11 +149,12 @@ def rl(
     weights: str = _option(
         REWARD,
         "",
-        "Weights of the reward: retrieval, answer and pattern, as 0.2,0.7,0.1; or by name, with region, "
-        "support and installed parts: retrieval=0.2,answer=0.7,region=0.1.",
+        "Weights of the reward: a preset (vrag, vrag-after-sft, attribution, unidoc); retrieval, answer and "
+        "pattern, as 0.2,0.7,0.1; or by name, with region, attribution, support, selection, installed parts "
+        "and costs: retrieval=0.2,answer=0.7,region=0.1,turn_cost=0.02,repeat_cost=0.05.",
         shown="the agent's own",
     ),
-    exact: bool = _option(REWARD, False, "Judge by rules that accept only exact matches."),
+    exact: bool = _option(REWARD, False, "Judge by rules: a number must stand alone and is not rounded."),
     kl: float = _option(UPDATE, 0.0, "Weight of the KL from the start model.", min=0),
     entropy: float = _option(UPDATE, 0.0, "Weight of the entropy; about 0.01 for a tiny model.", min=0),
     penalty: float | None = _option(

@@ -142,7 +142,7 @@ class Supervision:
 
         scorer = open_scorer(self.settings, Weights(retrieval=1.0, answer=0.0, pattern=0.0), exact=True)
         options = RolloutOptions(max_tokens=self.max_tokens)
-        rollouts = ScoredRollouts(network, _open_agents(self.settings, network).make, scorer, options)
+        rollouts = ScoredRollouts(network, _open_agents(self.settings, network, scorer).make, scorer, options)
         return lambda: asyncio.run(rollouts.evaluate(self.held_out))
 
 
@@ -154,26 +154,36 @@ class _Agents:
     """What its runs depend on besides the policy."""
 
 
-def _open_agents(settings: Settings, network: TrainableModel, *, together: bool = True) -> _Agents:
+def _open_agents(
+    settings: Settings, network: TrainableModel, scorer: CompositeReward, *, together: bool = True
+) -> _Agents:
     """Open the environment of a network that is trained.
+
+    The claims of answers are checked only where the reward needs it: that takes most of a rollout's time.
 
     Embedded in one batch with others, a query has a vector that differs in its last bits: for repeatable
     training (`together`), each query is embedded alone.
     """
     from vrag.factory.agents import agent_of, open_environment
     from vrag.factory.session import open_session
+    from vrag.factory.training import settings_to_train
+    from vrag.reward.combine import UnidocReward
     from vrag.rl.batched_policy import BatchedGenerator
     from vrag.rl.generation import SamplingOptions
     from vrag.rollouts.batched_search import BatchedSearcher
 
+    settings = settings_to_train(settings, check_claims="support" in scorer.extras)
     settings = settings.model_copy(update={"repair": False})  # the model must learn the grammar
     searcher = open_session(settings).searcher
     alone = {"queries": 1, "wait": 0.0} if together else {}
     batched = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
     environment = open_environment(settings, batched, network.checkpoint.profile)
+    if isinstance(scorer, UnidocReward) and not environment.candidates:
+        message = "The reward preset unidoc pays for selected pages, and the agent does not select any."
+        raise SettingsError(message, "Set VRAG_SELECT=3.")
 
     def make(policy: Policy) -> Agent:
-        return agent_of(settings, environment, policy, conflicts=False)
+        return agent_of(settings, environment, policy, training=True)
 
     policy = BatchedGenerator(network, SamplingOptions()).open_handle(())
     excluded = {"policy", "sampling", "repair"}
@@ -207,7 +217,7 @@ class Reinforcement:
         with self.machine.repeatable(wanted=self.options.together):
             scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
             network = self.machine.open_model(self.model)
-            agents = _open_agents(self.settings, network, together=self.options.together)
+            agents = _open_agents(self.settings, network, scorer, together=self.options.together)
             made_with = agents.made_with | self._made_with()
             with checkpoints.held(), _note_on_interrupt(self.out):
                 saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
@@ -281,12 +291,14 @@ class _StepPrinter:
 
 
 def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:
-    from vrag.factory.training import open_scorer
+    from vrag.factory.training import open_judge, open_scorer
     from vrag.reward import Weights
-    from vrag.reward.combine import OWN_PARTS
+    from vrag.reward.combine import OWN_PARTS, PRESETS, open_preset
 
     if not weights:
         return open_scorer(settings, exact=exact)
+    if weights in PRESETS:
+        return open_preset(weights, open_judge(settings, exact=exact))
     words = [word.strip() for word in weights.split(",")]
     pairs = [word.partition("=")[::2] for word in words if "=" in word]
     by_name: dict[str, float]
@@ -296,15 +308,16 @@ def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeR
         else:
             by_name = {name: float(word) for name, word in zip(OWN_PARTS, words, strict=True)}
     except ValueError:
-        message = f"{weights}: give three numbers (0.2,0.7,0.1) or named weights (answer=0.9,brevity=0.1)."
+        message = (
+            f"{weights}: give three numbers (0.2,0.7,0.1), named weights (answer=0.9,brevity=0.1) "
+            f"or a preset ({', '.join(PRESETS)})."
+        )
         raise typer.BadParameter(message, param_hint="--weights") from None
-    retrieval, answer, pattern = (by_name.pop(name, 0.0) for name in OWN_PARTS)
-    parts = Weights(retrieval=retrieval, answer=answer, pattern=pattern, extras=by_name)
     if by_name.get("support", 0.0) > 0 and settings.verify == "off":
         raise SettingsError(
             "The reward part 'support' has a weight, and claims are not checked.", "Set VRAG_VERIFY=tell."
         )
-    return open_scorer(settings, parts, exact=exact)
+    return open_scorer(settings, Weights.of(by_name), exact=exact)
 
 
 def _model_digest(model: Path) -> str:

@@ -4,9 +4,10 @@ DocScope (Feng et al. 2026, arXiv 2605.08888) found that at most 29 % of right a
 of page, region and fact. Here the stages are measured of any questions with gold pages, without a model:
 
 - *page*: a gold page is among the pages of the evidence that the answer cites (`RunResult.rests`).
-- *region*: a cited rectangle lies in a gold box on its page, by half of its area or more; or it covers the
-  centre of one, and is at most a quarter of the page. A whole page points at no region, unless the gold box
-  is half of it.
+- *region*: a rectangle that the model itself points at lies in a gold box on its page, by half of its area
+  or more; or it covers the centre of one, and is at most a quarter of the page. A whole page points at no
+  region, unless the gold box is half of it. Rectangles that were found by the words of an answer are not the
+  model's (`vrag.reward.parts.pointed_boxes`); those of a run without a model are.
 - *fact*: the words of the cited evidence say the gold answer, or the gold facts where a data set has them (by
   the rules of the verifier). Measured where the words of the gold boxes, or of the gold pages without boxes,
   do: not of answers that are computed, drawn, or yes and no.
@@ -34,9 +35,8 @@ from vrag.metrics import region_iou
 from vrag.reading.answer import ReadPage
 from vrag.reading.verification.claim import HELD, VERIFIED, ClaimVerdict, worst_verdict
 from vrag.reading.verification.verifier import ClaimSource, check_claims
-from vrag.reward.parts import best_annotator, cited_boxes
+from vrag.reward.parts import best_annotator, pointed_boxes
 from vrag.text.folding import fold_case
-from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 STAGES: Mapping[str, str] = {
     "chain_page": "a gold page is among the pages of the cited evidence",
-    "chain_region": "a cited rectangle lies in a gold box by half, or is small and covers the centre of one",
+    "chain_region": "a rectangle of the model lies in a gold box by half, or is small and covers the centre",
     "chain_fact": "the words of the cited evidence say the gold answer or facts, where those of the gold do",
     "chain_answer": "the answer is right, of questions with gold pages",
 }
@@ -63,7 +63,7 @@ STAGES: Mapping[str, str] = {
 CHAINS: Mapping[str, str] = {
     **STAGES,
     "cited_page_recall": "share of the gold pages that are cited",
-    "region_f1": "F1 of the cited and the gold area, the mean over gold pages (ViDoRe v3)",
+    "region_f1": "F1 of the area that the model points at and the gold, the mean over gold pages (ViDoRe v3)",
     "region_iou": "intersection over union of the same areas",
     "region_given_page": "of chains that hold up to the page, the share with the region",
     "fact_given_region": "of chains that hold up to the region, the share with the fact",
@@ -113,7 +113,7 @@ def chain(
     regions = _gold_regions(case, names)
     stages: list[bool | None] = [bool(found), None, None, right]
     if regions:
-        shown = _cited_boxes(cited, regions, names)
+        shown = _pointed_boxes(run, regions, names)
         stages[1] = any(_points(shown.get(page, ()), gold_boxes) for page, gold_boxes in regions.items())
         measures |= _overlap(shown, regions)
     stages[2] = _fact(case, cited, regions, names, items)
@@ -138,17 +138,17 @@ def _gold_regions(case: Case, names: DocumentNames) -> dict[_Page, list[Region]]
     return dict(pages)
 
 
-def _cited_boxes(
-    cited: Iterable[Evidence], gold: Mapping[_Page, Sequence[Region]], names: DocumentNames
+def _pointed_boxes(
+    run: RunResult, gold: Mapping[_Page, Sequence[Region]], names: DocumentNames
 ) -> dict[_Page, list[Box]]:
-    """Return the cited rectangles on pages with gold boxes."""
+    """Return the rectangles that the model points at on pages with gold boxes; none without an answer."""
     documents = {name for name, _ in gold}
     pages: defaultdict[_Page, list[Box]] = defaultdict(list)
-    for item in cited:
-        name = names.among(documents, item.document_id, item.document)
-        if name is not None and item.kind is ItemKind.PAGE and item.box is not None:
-            pages[name, item.page].append(Box.unit(*item.box))
-    return {page: cited_boxes(boxes) for page, boxes in pages.items()}
+    for pointed in pointed_boxes(run) if run.answer is not None else ():
+        name = names.among(documents, pointed.item, pointed.document)
+        if name is not None:
+            pages[name, pointed.page].append(pointed.box)
+    return dict(pages)
 
 
 def _points(shown: Iterable[Box], gold: Sequence[Region]) -> bool:

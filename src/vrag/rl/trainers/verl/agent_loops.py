@@ -224,11 +224,13 @@ def open_scorer(agent: str, options: VerlOptions) -> Scorer:
 
     Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
     """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts
+    from vrag.reward.combine import CompositeReward, OutcomeReward, load_parts, open_preset
 
     if options.scorer:
         return _load(options.scorer)(agent)
     judge = _open_judge(options.judge)
+    if options.preset:
+        return open_preset(options.preset, judge)
     if METHODS[agent].uses_graph:
         return OutcomeReward(judge)
     weights = options.weights.weights
@@ -239,7 +241,7 @@ def _open_judge(options: JudgeOptions) -> Judge:
     if options.kind == "rules":
         from vrag.reward.rules_judge import RulesJudge
 
-        return RulesJudge()
+        return RulesJudge(exact=options.exact, typos=options.typos)
     from vrag.chat import OpenAIChat
     from vrag.reward.endpoint_judge import EndpointJudge
 
@@ -274,13 +276,18 @@ async def play(
     The policy is of this run alone.
     """
     hits = options.hits or METHODS[agent].hits
-    environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
+    environment_options = EnvironmentOptions(
+        hits=hits,
+        show=options.show,
+        select=options.select if METHODS[agent].follows_checkpoints else 0,
+        padding=options.padding,
+    )
     environment = Environment(open_searcher(options), profile, environment_options)
     memory = MemoryOptions(**options.memory.model_dump())
     # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
     verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
     method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
-    runner = Agent(policy, environment, method, Limits(steps=options.steps))
+    runner = Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
     rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
     async with aclosing(rolling) as rollouts:
         rollout = await anext(rollouts)

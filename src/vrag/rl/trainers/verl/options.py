@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.embed import device
 from vrag.errors import MissingExtra, SettingsError
-from vrag.reward.combine import BUILT_IN, Weights
+from vrag.reward.combine import COSTS, OWN_PARTS, Weights
 from vrag.rl.advantages import GgpoOptions
 
 
@@ -23,6 +23,10 @@ class JudgeOptions(_StrictOptions):
 
     kind: Literal["rules", "endpoint"] = "rules"
     """`rules` compares by rules, offline; `endpoint` asks a model behind an OpenAI-compatible server."""
+    exact: bool = False
+    """Of rules: a number must stand alone and is not rounded."""
+    typos: bool = False
+    """Of rules: one wrong letter within a long word passes."""
     base_url: str = ""
     model: str = ""
     key_variable: str = "VRAG_JUDGE_KEY"
@@ -43,7 +47,13 @@ class PartWeights(_StrictOptions):
     answer: float = Field(default=0.7, ge=0)
     pattern: float = Field(default=0.1, ge=0)
     region: float = Field(default=0.0, ge=0)
+    attribution: float = Field(default=0.0, ge=0)
     support: float = Field(default=0.0, ge=0)
+    selection: float = Field(default=0.0, ge=0)
+    turn_cost: float = Field(default=0.0, ge=0)
+    """Cost of each model call beyond two."""
+    repeat_cost: float = Field(default=0.0, ge=0)
+    """Cost of each repeated search."""
 
     @property
     def weights(self) -> Weights:
@@ -51,8 +61,8 @@ class PartWeights(_StrictOptions):
 
         Raises `SettingsError` if they do not sum to 1.
         """
-        extras = {name: value for name in BUILT_IN if (value := getattr(self, name)) > 0}
-        return Weights(retrieval=self.retrieval, answer=self.answer, pattern=self.pattern, extras=extras)
+        always = (*OWN_PARTS, *COSTS)
+        return Weights.of({name: value for name, value in self if name in always or value > 0})
 
 
 class MemorySettings(_StrictOptions):
@@ -78,6 +88,8 @@ class VerlOptions(_StrictOptions):
     scorer: str = ""
     """Instead of the reward below: `module:function`, called with the agent's name, returns a `Scorer`."""
     judge: JudgeOptions = JudgeOptions()
+    preset: Literal["", "vrag", "vrag-after-sft", "attribution", "unidoc"] = ""
+    """A mixture by name instead of `weights`; empty for these. `unidoc` needs `select`."""
     weights: PartWeights = PartWeights()
     gate: bool = True
     """True if a trajectory without a search or without an answer earns 0."""
@@ -94,6 +106,8 @@ class VerlOptions(_StrictOptions):
     hits: int = Field(default=0, ge=0, le=1000)
     """Hits of a search; 0 for the agent's own: 10 (vrag), 3 (vimrag)."""
     show: int = Field(default=1, ge=1, le=10)
+    select: int = Field(default=0, ge=0, le=10)
+    """Pages of a search of vrag, of which the model selects one; 0 without selection."""
     padding: float = Field(default=0.0, ge=0, le=1000)
     memory: MemorySettings = MemorySettings()
     credit: Literal["trajectory", "node"] = "trajectory"
