@@ -76,6 +76,8 @@ def sft(
         RUN, None, "Stop when its searches find this share of their pages; fail if --steps end before."
     ),
     evaluate_every: int = _option(RUN, 50, "Steps between evaluations.", min=1),
+    evaluate_samples: int = _option(RUN, 1, "Rollouts per held-out question.", min=1),
+    evaluate_temperature: float = _option(RUN, 0.0, "Temperature of evaluations; 0: greedy.", min=0),
     collections: opt.CollectionsOption = None,
     agent: opt.AgentOption = None,
     max_steps: int | None = _option(ROLLOUTS, None, "Maximum model calls per evaluated run.", min=1),
@@ -95,9 +97,9 @@ def sft(
 ) -> None:
     """Train a model on the model replies of recorded runs (supervised fine-tuning).
 
-    With --held-out and --until-found, the training ends when the model's own searches, without sampling, find
-    that share of the gold pages of these questions (the mean nDCG of the pages that it was shown). The number
-    of steps that this takes differs by seed and machine.
+    With --held-out and --until-found, the training ends when the model's own searches find that share of the
+    gold pages of these questions (the mean nDCG of the pages that it was shown). The number of steps that this
+    takes differs by seed and machine.
 
     Example: vrag train local sft demonstrations --model tiny --out taught --steps 400 --lr 2e-3
     """
@@ -122,6 +124,8 @@ def sft(
         settings=settings,
         held_out=read_questions(held_out) if held_out else [],
         max_tokens=max_tokens,
+        evaluate_samples=evaluate_samples,
+        evaluate_temperature=evaluate_temperature,
     ).run(again=again)
 
 

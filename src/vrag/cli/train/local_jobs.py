@@ -96,6 +96,9 @@ class Supervision:
     """Questions to evaluate on; none for no evaluation."""
     max_tokens: int
     """Tokens of a reply in evaluations."""
+    evaluate_samples: int
+    """Rollouts of each of those questions."""
+    evaluate_temperature: float
 
     def run(self, *, again: bool) -> None:
         """Start or resume the run; delete an existing one first if `again`."""
@@ -143,7 +146,8 @@ class Supervision:
         scorer = open_scorer(self.settings, Weights(retrieval=1.0, answer=0.0, pattern=0.0), exact=True)
         options = RolloutOptions(max_tokens=self.max_tokens)
         rollouts = ScoredRollouts(network, _open_agents(self.settings, network, scorer).make, scorer, options)
-        return lambda: asyncio.run(rollouts.evaluate(self.held_out))
+        samples, temperature = self.evaluate_samples, self.evaluate_temperature
+        return lambda: asyncio.run(rollouts.evaluate(self.held_out, samples, temperature))
 
 
 @dataclass(frozen=True, slots=True)

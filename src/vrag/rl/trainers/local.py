@@ -274,7 +274,7 @@ class SftOptions(BaseModel):
         default=None,
         gt=0,
         le=1,
-        description="Retrieval reward on held-out cases, without sampling, at which the model is taught.",
+        description="Retrieval reward on held-out cases at which the model is taught.",
     )
     update: UpdateOptions = Field(default_factory=lambda: UpdateOptions(lr=1e-5))
 
