@@ -98,8 +98,8 @@ def sft(
     """Train a model on the model replies of recorded runs (supervised fine-tuning).
 
     With --held-out and --until-found, the training ends when the model's own searches find that share of the
-    gold pages of these questions (the mean nDCG of the pages that it was shown). The number of steps that this
-    takes differs by seed and machine.
+    gold pages of these questions (the mean nDCG of the pages that it was shown). The steps that this takes
+    differ by seed and machine.
 
     Example: vrag train local sft demonstrations --model tiny --out taught --steps 400 --lr 2e-3
     """
