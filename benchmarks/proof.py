@@ -1,11 +1,12 @@
-"""Does a random model learn to search and to look, whatever the seed and the machine? `examples/learn_to_look.sh`.
+"""Does a random model learn to search and to look, whatever the seed and the machine?
 
-The example is run with each seed under each setting of threads and matrix kernels, which change the last bits
-of every sum and by that, some steps later, the whole training. A run counts if its model answers at least 90 %
-of the test questions, about documents that decided nothing, answers none of them better than a guess with blank
-pictures, and took ten minutes of processor time at most. `python -m benchmarks.proof OUT` writes a line for each
-run into `OUT/runs.jsonl`, and `OUT/report.md`; runs that are there are not made again. It exits with 1 if a run
-does not count.
+`examples/learn_to_look.sh` is run with each seed under each setting of threads and matrix kernels. These change
+the last bits of every sum and so, some steps later, the whole training. A run counts if its model answers at
+least 90 % of the test questions, about documents that decided nothing, only guesses them with blank pictures,
+and took ten minutes of processor time at most.
+
+`python -m benchmarks.proof OUT` writes a line for each run into `OUT/runs.jsonl`, and `OUT/report.md`. Runs that
+are there are not made again. It exits with 1 if a run does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["main"]
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "learn_to_look.sh"
 MIN_RIGHT, MAX_BLANK, MAX_CPU_SECONDS = 0.9, 0.5, 600.0
-"""With four colours a guess is right in .25 of 20 questions, and in more than .5 of them once in 250 times."""
+"""A guess among four colours is right in a quarter of 20 questions, in more than half once in 250 times."""
 SETTINGS = {
     "1 thread, all kernels": {"OMP_NUM_THREADS": "1"},
     "2 threads, AVX2 and MKL compatible": {
@@ -74,7 +75,8 @@ def run_example(folder: Path, seed: int, setting: str, command: str) -> ProofRun
     with (folder.with_suffix(".log")).open("w") as log:
         subprocess.run([EXAMPLE, folder], env=environment, stdout=log, stderr=log, check=True)
     used = _child_seconds() - before
-    found, right = {}, {}
+    found: dict[str, float] = {}
+    right: dict[str, float] = {}
     for name in ("untrained", "before", "after", "blank"):
         records = [json.loads(line) for line in (folder / name / "records.jsonl").read_text().splitlines()]
         found[name] = sum(record["measures"].get("seen_recall", 0.0) for record in records) / len(records)
@@ -96,18 +98,23 @@ def run_example(folder: Path, seed: int, setting: str, command: str) -> ProofRun
 
 def write_table(runs: list[ProofRun]) -> str:
     """Write the runs as a table in Markdown."""
-    lines = [
-        "| seed | setting | steps taught | steps trained | pages found by its own searches: untrained, before, after "
-        "| right: before, after, blank | CPU minutes |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {run.seed} | {run.setting} | {run.taught} | {run.trained} "
-        f"| {run.found_untrained:.0%}, {run.found_before:.0%}, {run.found_after:.0%} "
-        f"| {run.right_before:.0%}, {run.right_after:.0%}, {run.right_blank:.0%} | {run.cpu_seconds / 60:.1f} |"
-        for run in sorted(runs, key=lambda run: (run.setting, run.seed))
-    ]
+    titles = (
+        "seed",
+        "setting",
+        "steps taught",
+        "steps trained",
+        "pages found by its own searches: untrained, taught, trained",
+        "right: taught, trained, blank",
+        "CPU minutes",
+    )
+    rows = [titles, ["---"] * len(titles)]
+    for run in sorted(runs, key=lambda run: (run.setting, run.seed)):
+        found = f"{run.found_untrained:.0%}, {run.found_before:.0%}, {run.found_after:.0%}"
+        right = f"{run.right_before:.0%}, {run.right_after:.0%}, {run.right_blank:.0%}"
+        minutes = f"{run.cpu_seconds / 60:.1f}"
+        rows.append([f"{run.seed}", run.setting, f"{run.taught}", f"{run.trained}", found, right, minutes])
     failed = sum(not run.counts for run in runs)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, "", f"{len(runs) - failed} of {len(runs)} runs count.", ""])
 
 
@@ -121,22 +128,24 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--vrag", default="vrag", help="The command.")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "runs.jsonl"
+    out: Path = options.out
+    settings: list[int] = options.settings
+    seeds: list[int] = options.seeds
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "runs.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     runs = [ProofRun(**json.loads(line)) for line in lines]
     made = {(run.seed, run.setting) for run in runs}
-    names = [list(SETTINGS)[number] for number in options.settings]
-    for seed, setting in [(seed, name) for seed in options.seeds for name in names]:
+    for seed, number in [(seed, number) for seed in seeds for number in settings]:
+        setting = list(SETTINGS)[number]
         if (seed, setting) not in made:
-            number = list(SETTINGS).index(setting)
-            run = run_example(options.out.absolute() / f"seed-{seed}-{number}", seed, setting, options.vrag)
+            run = run_example(out.absolute() / f"seed-{seed}-{number}", seed, setting, options.vrag)
             runs.append(run)
             with file.open("a") as stream:
                 stream.write(json.dumps(asdict(run)) + "\n")
     report = write_table(runs)
-    (options.out / "report.md").write_text(report)
-    print(report)  # noqa: T201 - the output of the program
+    (out / "report.md").write_text(report)
+    print(report)
     return int(not all(run.counts for run in runs))
 
 
