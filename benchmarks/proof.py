@@ -1,12 +1,12 @@
 """Does a random model learn to search and to look, whatever the seed and the machine?
 
-`examples/learn_to_look.sh` is run with each seed under each setting of threads and matrix kernels. These change
+`examples/learn_to_look.sh` is run with each seed under each setting of threads and kernels, which change
 the last bits of every sum and so, some steps later, the whole training. A run counts if its model answers at
 least 90 % of the test questions, about documents that decided nothing, only guesses them with blank pictures,
 and took ten minutes of processor time at most.
 
-`python -m benchmarks.proof OUT` writes a line for each run into `OUT/runs.jsonl`, and `OUT/report.md`. Runs that
-are there are not made again. It exits with 1 if a run does not count.
+`python -m benchmarks.proof OUT` writes a line for each run into `OUT/runs.jsonl`, and `OUT/report.md`. Runs
+that are there are not made again. It exits with 1 if a run does not count.
 """
 
 from __future__ import annotations
