@@ -31,6 +31,7 @@ SETTINGS = {
     "1 thread, all kernels": {"OMP_NUM_THREADS": "1"},
     "2 threads, AVX2 and MKL compatible": {
         "OMP_NUM_THREADS": "2",
+        "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin where cores are few would only heat them
         "ATEN_CPU_CAPABILITY": "avx2",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "MKL_CBWR": "COMPATIBLE",
