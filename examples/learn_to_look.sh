@@ -14,7 +14,7 @@ seed=${SEED:-0}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} VRAG_MAX_TOKENS=24
 read -ra vrag <<<"${VRAG:-vrag}"
 documents=50 words=15 demonstrations=640 taught=2000 trained=400
-until_found=(--until-found 0.95)
+until_found=(--until-found 0.9)
 if [ -n "${QUICK:-}" ]; then documents=10 words=7 demonstrations=24 taught=8 trained=2 until_found=(); fi
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
@@ -36,12 +36,12 @@ PY
 say "2. A model that knows nothing"
 test -e tiny || "${vrag[@]}" train make-tiny tiny --cases corpus/train.json --cases corpus/held_out.json --seed "$seed"
 
-say "3. The form, and to search for what is asked: demonstrations that answer by chance"
+say "3. To search: demonstrations that find the page and answer by chance, until its own searches find pages"
 "${vrag[@]}" data demonstrate corpus/train.json --out demonstrations --model tiny --collection collection \
-	--count "$demonstrations" --searching 0.9 --seed "$seed"
+	--count "$demonstrations" --searching 1 --seed "$seed"
 "${vrag[@]}" train local sft demonstrations --model tiny --out taught --steps "$taught" --lr 2e-3 --save-every 200 \
-	--seed "$seed" --held-out validation.json --evaluate-every 50 "${until_found[@]}" \
-	--collection collection --max-steps 3 --max-tokens 24
+	--seed "$seed" --held-out validation.json --evaluate-every 50 --evaluate-samples 4 --evaluate-temperature 1 \
+	"${until_found[@]}" --collection collection --max-steps 3 --max-tokens 24
 
 say "4. To look: reinforcement, by what is found and what is answered"
 "${vrag[@]}" train local rl corpus/train.json --model taught/model --out trained --collection collection \
