@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,18 @@ from tiny_world import (
     NODE,
     NOTES,
     SEARCH,
+    TOLERANCE,
+    Counting,
+    agents,
+    attempts,
+    drift,
     force,
     in_order,
     noise,
     opened,
     randoms,
     rolled,
+    row_of,
     said,
     shared,
     spelt,
@@ -30,13 +37,16 @@ from tiny_world import (
     user,
 )
 
+from vrag.agent.actions import Flag
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import FinishReason
 from vrag.errors import ContextTooLong, SettingsError
+from vrag.rl import batched_policy
 from vrag.rl.generation import GeneratedReply, SamplingOptions, first_prompt, next_prompt, write
 from vrag.rl.model import open_network
 from vrag.rl.rows import rows_of
+from vrag.rl.scored_rollouts import RolloutOptions, ScoredRollouts
 from vrag.rl.sft_dataset import vocabulary_of
 
 if TYPE_CHECKING:
@@ -340,6 +350,76 @@ class TestWrite:
         replies = write(network, [short, long], SamplingOptions(max_tokens=8), randoms(2, 3))
         assert [len(reply.ids) for reply in replies] == [8, 2]
         assert replies[1].finish is FinishReason.LENGTH
+
+
+class TestStop:
+    """Replies that end with the end tag of their action, each for itself in its batch."""
+
+    OPTIONS = SamplingOptions(max_tokens=40, stop=("</search>", "</answer>"))
+
+    def written(self, monkeypatch: pytest.MonkeyPatch, *replies: list[int]) -> list[GeneratedReply]:
+        network = shared()
+        prompts = [first_prompt(network, [user(f"red {number}")]) for number in range(len(replies))]
+        forced = dict(zip([prompt.ids for prompt in prompts], replies, strict=True))
+        force(monkeypatch, lambda _, prompt: forced[prompt.ids])
+        return batched_policy.write(network, prompts, self.OPTIONS, randoms(len(prompts)))
+
+    def test_nothing_is_sampled_behind_an_action(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = shared()
+        action = network.encode("<think>red</think>" + SEARCH)
+        long = network.encode("red blue " * 30)[:40]
+        replies = self.written(monkeypatch, [*action, *network.encode(" grey grey")], long)
+        assert [list(reply.ids) for reply in replies] == [action, long], "each ends for itself"
+        assert [reply.finish for reply in replies] == [FinishReason.STOP, FinishReason.LENGTH]
+        assert [len(reply.logprobs) for reply in replies] == [len(action), len(long)]
+
+    def test_a_tag_of_many_tokens_ends_a_reply(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ids = spelt(shared(), ANSWER, end=False)
+        (reply,) = self.written(monkeypatch, [*ids, *shared().encode(" grey")])
+        assert (list(reply.ids), reply.text) == (ids, ANSWER)
+
+    def test_a_token_that_goes_on_behind_the_string_stays_whole(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network = shared()
+        monkeypatch.setattr(self, "OPTIONS", SamplingOptions(max_tokens=9, stop=("ferr",)), raising=True)
+        text = next(text for text in ("red ferry", "redferry") if len(network.encode(text)) == 2)
+        (reply,) = self.written(monkeypatch, [*network.encode(text), *network.encode(" grey")])
+        assert (list(reply.ids), reply.text) == (network.encode(text), text)
+
+    def test_a_tag_in_a_thought_ends_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = shared()
+        text = f"<think>{SEARCH} red</think>{ANSWER}"
+        (reply,) = self.written(monkeypatch, [*network.encode(text), *network.encode(" grey")])
+        assert reply.text == text
+
+    def test_log_probabilities_are_those_of_training(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = shared()
+        short, long = network.encode(SEARCH), network.encode("red blue " * 9 + ANSWER)
+        prompts = [first_prompt(network, [user(f"red {number}")]) for number in range(2)]
+        replies = self.written(monkeypatch, [*short, *long], long)
+        assert [list(reply.ids) for reply in replies] == [short, long]
+        made = [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
+        assert drift(network, made, {}) < TOLERANCE
+
+    def test_runs_to_train_on_have_no_text_behind_their_actions(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network = shared()
+        force(monkeypatch, turns(SEARCH + "grey grey", ANSWER + "red"))
+        scorer = Counting(
+            lambda _, run: float(not any(Flag.TRAILING_TEXT in step.flags for step in run.steps))
+        )
+        rollouts = ScoredRollouts(network, agents(network), scorer, RolloutOptions(max_tokens=60))
+        (scored,) = asyncio.run(rollouts.make(attempts(1), 1.0, 0))
+        assert scored.reward.total == 1.0
+        made = rows(network, scored.rollout)
+        text = network.checkpoint.decode(made.rows[0].tokens[made.rows[0].own].tolist())
+        assert (text, made.dropped, made.breaks) == (SEARCH + ANSWER, (), ())
+
+    def test_an_empty_string_is_refused(self) -> None:
+        with pytest.raises(SettingsError, match="empty"):
+            SamplingOptions(stop=("",))
 
 
 class TestSampling:

@@ -262,7 +262,7 @@ def force(
         return generation.write(network, prompts, *rest)
 
     def drawn(drawer: Any, logprobs: Any) -> Any:
-        tokens, at = _DRAWN(drawer, logprobs), len(drawer.ids[0])
+        tokens, at = _DRAWN(drawer, logprobs), drawer.drawn
         for row, reply in enumerate(standing):
             if reply is not None and at < len(reply):
                 tokens[row, 0] = reply[at]

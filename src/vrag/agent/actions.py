@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -214,6 +214,15 @@ class Turn(Generic[A_co]):
     flags: frozenset[Flag] = frozenset()
     repairs: tuple[str, ...] = ()
     """Short phrases on what breaks the grammar and how it was read, for a repaired reply."""
+
+
+def end_tags(names: Iterable[str], *, selecting: bool = False) -> tuple[str, ...]:
+    """Return the tags that end an action; `names` and `selecting` as in `parse`.
+
+    >>> end_tags(["calculate"])
+    ('</search>', '</bbox>', '</answer>', '</calculate>')
+    """
+    return tuple(f"</{name}>" for name in (*_BUILT_IN_TAGS, *names, *([_SELECT] if selecting else [])))
 
 
 def render(action: Action) -> str:

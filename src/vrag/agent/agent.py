@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from vrag.agent.actions import end_tags
 from vrag.agent.answers.claim_judge import ClaimJudge
 from vrag.agent.answers.verification import VerifyMode
 from vrag.agent.budget import Limits, Prices
@@ -18,6 +19,7 @@ from vrag.agent.loop import Run
 from vrag.agent.method import Method
 from vrag.agent.policy import Policy
 from vrag.agent.question import Question
+from vrag.agent.replies.tool_calls import CALL_END_TAG
 from vrag.agent.runs.event_log import EventLog, SaveFile
 from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunLog
@@ -68,6 +70,13 @@ class Agent:
     def bounds(self) -> Limits:
         """The limits in force."""
         return self.limits or Limits(steps=self.method.steps)
+
+    @property
+    def end_tags(self) -> tuple[str, ...]:
+        """The tags that end an action: a sampler may stop with them, since what follows is dropped."""
+        if self.method.uses_graph:
+            return (CALL_END_TAG,)
+        return end_tags(self.environment.tools, selecting=self.method.reselect)
 
     @property
     def locates(self) -> bool:

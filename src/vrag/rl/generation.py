@@ -28,6 +28,9 @@ class SamplingOptions:
     """0 takes the likeliest token each time."""
     max_tokens: int = 256
     """Maximum of tokens of a reply."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a reply outside of thoughts, such as the end tags of actions. The token that completes
+    one is its last: the string stays in the reply, and nothing is sampled behind it."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf") or self.max_tokens < 1:
@@ -35,6 +38,20 @@ class SamplingOptions:
                 f"Replies of {self.max_tokens} tokens cannot be sampled at temperature {self.temperature}.",
                 "The temperature must be 0 or more, and the number of tokens at least 1.",
             )
+        if not all(self.stop):
+            raise SettingsError("stop holds an empty string, which would stop every reply.")
+
+    def is_complete(self, text: str) -> bool:
+        """Check whether a reply, with the opening that its prompt gave it, holds a stop string.
+
+        >>> options = SamplingOptions(stop=("</search>",))
+        >>> options.is_complete("<think>a </search> b")
+        False
+        >>> options.is_complete("<think>a</think><search>b</search>")
+        True
+        """
+        spoken = text.rpartition("</think>")[2]
+        return "<think>" not in spoken and any(stop in spoken for stop in self.stop)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +74,7 @@ class GeneratedReply:
 
     text: str
     ids: tuple[int, ...]
-    """The end-of-turn token included."""
+    """The end-of-turn token included, where it was sampled; a stop string ends a reply without it."""
     logprobs: tuple[float, ...]
     """Natural logarithms of the sampling probabilities; at temperature 0 of the model's own."""
     finish: FinishReason
@@ -137,7 +154,8 @@ def write(
     length = max(most)
     noise = np.stack([random.random(length) for random in randoms])
     torch = library("torch")
-    sampler = _TokenSampler(network, sampling, torch.from_numpy(noise))
+    openings = [opening_of(prompt.text) for prompt in prompts]
+    sampler = _TokenSampler(network, sampling, torch.from_numpy(noise), most, openings)
     inputs = inputs_of(
         network, [prompt.ids for prompt in prompts], [prompt.seen for prompt in prompts], left=True
     )
@@ -145,14 +163,7 @@ def write(
         network.model.generate(
             **inputs, max_new_tokens=length, logits_processor=[sampler.choose], use_cache=True
         )
-    ends, decode = network.checkpoint.ends, network.checkpoint.decode
-    replies: list[GeneratedReply] = []
-    for prompt, room, ids, logprobs in zip(prompts, most, sampler.ids, sampler.logprobs, strict=True):
-        count = next((at + 1 for at, token in enumerate(ids[:room]) if token in ends), len(ids[:room]))
-        text = opening_of(prompt.text) + decode(ids[:count])
-        finish = FinishReason.STOP if count and ids[count - 1] in ends else FinishReason.LENGTH
-        replies.append(GeneratedReply(text, tuple(ids[:count]), tuple(logprobs[:count]), finish))
-    return replies
+    return [sampler.reply(row) for row in range(len(prompts))]
 
 
 def room_of(network: TrainableModel, prompt: GenerationPrompt) -> int:
@@ -205,18 +216,33 @@ class _TokenSampler:
 
     The noise is drawn beforehand, one number in [0, 1) a token: a token is where that number falls among the
     cumulative probabilities. So no state of any generator is touched while a batch is sampled.
+
+    A reply ends by its end-of-turn token, with a stop string, or where its room ends. From then on `generate`
+    is given end-of-turn tokens for it, which are not recorded, until all replies have ended.
     """
 
     network: TrainableModel
     sampling: SamplingOptions
     noise: Any
     """(rows, tokens)"""
+    room: Sequence[int]
+    """Maximum of tokens of each reply."""
+    openings: Sequence[str]
+    """The beginning of each reply that its prompt gave it."""
+    drawn: int = 0
+    """Tokens drawn so far in each row, those behind the end of a reply included."""
     ids: list[list[int]] = field(init=False)
     logprobs: list[list[float]] = field(init=False)
+    finishes: list[FinishReason | None] = field(init=False)
+    """None for a reply that goes on."""
+    last_characters: frozenset[str] = field(init=False)
+    """Of the stop strings: a token without any of them completes none."""
 
     def __post_init__(self) -> None:
         self.ids = [[] for _ in range(len(self.noise))]
         self.logprobs = [[] for _ in range(len(self.noise))]
+        self.finishes = [None] * len(self.noise)
+        self.last_characters = frozenset(stop[-1] for stop in self.sampling.stop)
 
     def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
         """Draw from scores, (rows, vocabulary)."""
@@ -225,17 +251,50 @@ class _TokenSampler:
         scores[:, list(self.network.checkpoint.banned)] = float("-inf")
         logprobs = torch.log_softmax(scores / (self.sampling.temperature or 1.0), dim=-1)
         drawn = self._draw(logprobs)
+        self.drawn += 1
         chosen = logprobs.gather(-1, drawn)
         for row, (token, logprob) in enumerate(zip(drawn[:, 0].tolist(), chosen[:, 0].tolist(), strict=True)):
-            self.ids[row].append(token)
-            self.logprobs[row].append(logprob)
+            if self.finishes[row] is None:
+                self.ids[row].append(token)
+                self.logprobs[row].append(logprob)
+                self.finishes[row] = self._finish_of(row)
+            else:
+                drawn[row] = self._end
         return torch.full_like(scores, float("-inf")).scatter_(-1, drawn, 0.0)
+
+    def reply(self, row: int) -> GeneratedReply:
+        """Return what was sampled for a row."""
+        ids = self.ids[row]
+        text = self.openings[row] + self.network.checkpoint.decode(ids)
+        finish = self.finishes[row] or FinishReason.LENGTH
+        return GeneratedReply(text, tuple(ids), tuple(self.logprobs[row]), finish)
+
+    @property
+    def _end(self) -> int:
+        return int(self.network.checkpoint.tokenizer.eos_token_id)
+
+    def _finish_of(self, row: int) -> FinishReason | None:
+        """Return why a reply ends with its last token; None if it goes on."""
+        checkpoint, ids = self.network.checkpoint, self.ids[row]
+        if ids[-1] in checkpoint.ends or (self._may_complete(ids[-1]) and self._is_complete(row)):
+            return FinishReason.STOP
+        return FinishReason.LENGTH if len(ids) >= self.room[row] else None
+
+    def _may_complete(self, token: int) -> bool:
+        """Check whether a token may be the last of a stop string; one that is part of a character may."""
+        if not self.last_characters:
+            return False
+        piece = self.network.checkpoint.decode([token])
+        return "\ufffd" in piece or not self.last_characters.isdisjoint(piece)
+
+    def _is_complete(self, row: int) -> bool:
+        return self.sampling.is_complete(self.openings[row] + self.network.checkpoint.decode(self.ids[row]))
 
     def _draw(self, logprobs: Any) -> Any:  # noqa: ANN401
         if not self.sampling.temperature:
             return logprobs.argmax(dim=-1, keepdim=True)
         # Whole numbers: their sums are the same in any order.
         cumulative = (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)
-        place = (self.noise[:, len(self.ids[0]), None].to(cumulative.device) * cumulative[:, -1:]).long()
+        place = (self.noise[:, self.drawn, None].to(cumulative.device) * cumulative[:, -1:]).long()
         drawn = library("torch").searchsorted(cumulative, place, right=True)
         return drawn.clamp(max=logprobs.shape[-1] - 1)

@@ -25,6 +25,7 @@ SEARCH, MEMORIZE = "add_search_node", "summarize_and_memorize"
 ANSWER, CROP = "add_answer_node", "add_crop_node"
 TOOLS = (SEARCH, MEMORIZE, CROP, ANSWER)
 """Names of the tools of VimRAG; no custom tool may have one of them."""
+CALL_END_TAG = "</tool_call>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def render_call(call: Call) -> str:
     name, arguments = _arguments(call)
     written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     # Only texts hold a <; as an escape it can be part of no tag.
-    return f"<tool_call>{written.replace('<', chr(92) + 'u003c')}</tool_call>"
+    return f"<tool_call>{written.replace('<', chr(92) + 'u003c')}{CALL_END_TAG}"
 
 
 def _arguments(call: Call) -> tuple[str, dict[str, Any]]:

@@ -58,7 +58,7 @@ CheckpointActivationsOption = Annotated[
 ]
 
 
-@common_options("model", "out", "runs", "steps", "seed", "device")
+@common_options("model", "out", "runs", "steps", "held_out", "until_found", "collections", "seed", "device")
 def sft(
     model: ModelOption,
     out: OutOption,
@@ -69,6 +69,20 @@ def sft(
     seed: SeedOption = 0,
     save_every: SaveEveryOption = 100,
     again: AgainOption = False,
+    held_out: Path | None = _option(
+        RUN, None, "Questions on which the model is evaluated, by its own searches."
+    ),
+    until_found: float | None = _option(
+        RUN, None, "Stop when its searches find this share of their pages; fail if --steps end before."
+    ),
+    evaluate_every: int = _option(RUN, 50, "Steps between evaluations.", min=1),
+    evaluate_samples: int = _option(RUN, 1, "Rollouts per held-out question.", min=1),
+    evaluate_temperature: float = _option(RUN, 0.0, "Temperature of evaluations; 0: greedy.", min=0),
+    collections: opt.CollectionsOption = None,
+    agent: opt.AgentOption = None,
+    max_steps: int | None = _option(ROLLOUTS, None, "Maximum model calls per evaluated run.", min=1),
+    max_tokens: int = _option(ROLLOUTS, 256, "Maximum tokens per reply of those.", min=1),
+    hits: int | None = _option(ROLLOUTS, None, "Hits that each search of the agent returns.", min=1),
     batch: int = _option(UPDATE, 16, "Rows per step.", min=1),
     lr: float = _option(UPDATE, 1e-5, "Learning rate; about 2e-3 for a tiny model."),
     warmup: WarmupOption = 0,
@@ -83,9 +97,17 @@ def sft(
 ) -> None:
     """Train a model on the model replies of recorded runs (supervised fine-tuning).
 
+    With --held-out and --until-found, the training ends when the model's own searches find that share of the
+    gold pages of these questions (the mean nDCG of the pages that it was shown). The steps that this takes
+    differ by seed and machine.
+
     Example: vrag train local sft demonstrations --model tiny --out taught --steps 400 --lr 2e-3
     """
     flags = locals()
+    agent_flags = {name: flags[name] for name in ("agent", "max_steps", "hits")}
+    settings = load_settings(**agent_flags, collections=collections or None).settings
+    if until_found is not None and held_out is None:
+        raise SettingsError("--until-found needs questions.", "Name them with --held-out.")
     from vrag.rl.trainers.local import SftOptions
     from vrag.rl.update import UpdateOptions
 
@@ -93,7 +115,18 @@ def sft(
         update = UpdateOptions(**_fields(UpdateOptions, flags))
         options = SftOptions(**_fields(SftOptions, flags), update=update)
     machine = _parse_machine(device, dtype, autocast)
-    Supervision(options=options, runs=runs, model=model, out=out, machine=machine).run(again=again)
+    Supervision(
+        options=options,
+        runs=runs,
+        model=model,
+        out=out,
+        machine=machine,
+        settings=settings,
+        held_out=read_questions(held_out) if held_out else [],
+        max_tokens=max_tokens,
+        evaluate_samples=evaluate_samples,
+        evaluate_temperature=evaluate_temperature,
+    ).run(again=again)
 
 
 @common_options("model", "out", "cases", "held_out", "collections", "agent", "algorithm", "steps", "device")

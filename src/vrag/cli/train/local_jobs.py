@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Case
 
-CHANGEABLE_OPTIONS = frozenset({"steps", "save_every", "evaluate_every", "stop_at"})
+CHANGEABLE_OPTIONS = frozenset({"steps", "save_every", "evaluate_every", "stop_at", "until_found"})
 """Options that may change when a run is resumed: they do not change the result of a step."""
 STEP_MEASURES = (
     ("reward", "reward"),
@@ -39,7 +39,8 @@ STEP_MEASURES = (
     ("masked", "masked"),
     ("loss", "loss"),
     ("entropy", "entropy"),
-    ("eval/accuracy", "held out"),
+    ("eval/reward/retrieval", "held out found"),
+    ("eval/accuracy", "right"),
 )
 """Measures in the line of a step, with their labels."""
 
@@ -89,6 +90,15 @@ class Supervision:
     model: Path
     out: Path
     machine: Machine
+    settings: Settings
+    """Of the agent that is evaluated."""
+    held_out: list[Case]
+    """Questions to evaluate on; none for no evaluation."""
+    max_tokens: int
+    """Tokens of a reply in evaluations."""
+    evaluate_samples: int
+    """Rollouts of each of those questions."""
+    evaluate_temperature: float
 
     def run(self, *, again: bool) -> None:
         """Start or resume the run; delete an existing one first if `again`."""
@@ -115,13 +125,77 @@ class Supervision:
                 warn(f"{reasons.count(reason)} rows were left out: {reason}")
             echo(f"{len(data.rows)} rows of {len(recordings)} runs.")
             with MetricsFile.open(self.out / FILE, after=saved.step if saved else None) as metrics:
+                evaluate = self._open_evaluation(network) if self.held_out else None
                 trainer = SupervisedTrainer(
-                    network, data.rows, data.files, self.options, checkpoints, metrics
+                    network, data.rows, data.files, self.options, checkpoints, metrics, evaluate
                 )
                 printer = _StepPrinter(self.options.steps, saved)
                 for step, values in trainer.train(saved):
                     printer.print_step(step, values)
             _publish(checkpoints, network)
+
+    def _open_evaluation(self, network: TrainableModel) -> Callable[[], Mapping[str, float]]:
+        """Return a function that measures the model by its answers to the held-out questions.
+
+        Pages found are all that is decided by them, so that no judge is needed: answers are compared exactly.
+        """
+        from vrag.factory.training import open_scorer
+        from vrag.reward import Weights
+        from vrag.rl.scored_rollouts import RolloutOptions, ScoredRollouts
+
+        scorer = open_scorer(self.settings, Weights(retrieval=1.0, answer=0.0, pattern=0.0), exact=True)
+        options = RolloutOptions(max_tokens=self.max_tokens)
+        rollouts = ScoredRollouts(network, _open_agents(self.settings, network, scorer).make, scorer, options)
+        samples, temperature = self.evaluate_samples, self.evaluate_temperature
+        return lambda: asyncio.run(rollouts.evaluate(self.held_out, samples, temperature))
+
+
+@dataclass(frozen=True, slots=True)
+class _Agents:
+    make: Callable[[Policy], Agent]
+    """Makes the agent of a policy."""
+    made_with: dict[str, Any]
+    """What its runs depend on besides the policy."""
+
+
+def _open_agents(
+    settings: Settings, network: TrainableModel, scorer: CompositeReward, *, together: bool = True
+) -> _Agents:
+    """Open the environment of a network that is trained.
+
+    The claims of answers are checked only where the reward needs it: that takes most of a rollout's time.
+
+    Embedded in one batch with others, a query has a vector that differs in its last bits: for repeatable
+    training (`together`), each query is embedded alone.
+    """
+    from vrag.factory.agents import agent_of, open_environment
+    from vrag.factory.session import open_session
+    from vrag.factory.training import settings_to_train
+    from vrag.reward.combine import UnidocReward
+    from vrag.rl.batched_policy import BatchedGenerator
+    from vrag.rl.generation import SamplingOptions
+    from vrag.rollouts.batched_search import BatchedSearcher
+
+    settings = settings_to_train(settings, check_claims="support" in scorer.extras)
+    settings = settings.model_copy(update={"repair": False})  # the model must learn the grammar
+    searcher = open_session(settings).searcher
+    alone = {"queries": 1, "wait": 0.0} if together else {}
+    batched = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
+    environment = open_environment(settings, batched, network.checkpoint.profile)
+    if isinstance(scorer, UnidocReward) and not environment.candidates:
+        message = "The reward preset unidoc pays for selected pages, and the agent does not select any."
+        raise SettingsError(message, "Set VRAG_SELECT=3.")
+
+    def make(policy: Policy) -> Agent:
+        return agent_of(settings, environment, policy, training=True)
+
+    policy = BatchedGenerator(network, SamplingOptions()).open_handle(())
+    excluded = {"policy", "sampling", "repair"}
+    made_with = {
+        "collection": searcher.version,
+        "agent": make(policy).settings.model_dump(mode="json", exclude=excluded),
+    }
+    return _Agents(make, made_with)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,13 +221,14 @@ class Reinforcement:
         with self.machine.repeatable(wanted=self.options.together):
             scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
             network = self.machine.open_model(self.model)
-            make_agent, made_with = self._open_agents(network, scorer)
+            agents = _open_agents(self.settings, network, scorer, together=self.options.together)
+            made_with = agents.made_with | self._made_with()
             with checkpoints.held(), _note_on_interrupt(self.out):
                 saved = checkpoints.begin(made_with, again=again, free=CHANGEABLE_OPTIONS)
                 reference = self.machine.open_model(self.model) if self.options.kl else None
                 if saved is not None:
                     network = self.machine.open_model(saved.folder)
-                asyncio.run(self._train(checkpoints, saved, network, reference, make_agent, scorer))
+                asyncio.run(self._train(checkpoints, saved, network, reference, agents.make, scorer))
                 _publish(checkpoints, network)
 
     async def _train(
@@ -188,49 +263,19 @@ class Reinforcement:
             finally:
                 await scorer.aclose()
 
-    def _open_agents(
-        self, network: TrainableModel, scorer: CompositeReward
-    ) -> tuple[Callable[[Policy], Agent], dict[str, Any]]:
-        """Return a function that makes the agent of a policy, and everything that the run is made with.
-
-        The claims of answers are checked only where the reward needs it: that takes most of a rollout's time.
-
-        Embedded in one batch with others, a query has a vector that differs in its last bits: for repeatable
-        training, each query is embedded alone.
-        """
-        from vrag.factory.agents import agent_of, open_environment
-        from vrag.factory.session import open_session
-        from vrag.factory.training import settings_to_train
-        from vrag.reward.combine import UnidocReward
-        from vrag.rl.batched_policy import BatchedGenerator
-        from vrag.rl.generation import SamplingOptions
-        from vrag.rollouts.batched_search import BatchedSearcher
-
-        settings = settings_to_train(self.settings, check_claims="support" in scorer.extras)
-        settings = settings.model_copy(update={"repair": False})  # the model must learn the grammar
-        searcher = open_session(settings).searcher
-        alone = {"queries": 1, "wait": 0.0} if self.options.together else {}
-        batched = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
-        environment = open_environment(settings, batched, network.checkpoint.profile)
-        if isinstance(scorer, UnidocReward) and not environment.candidates:
-            message = "The reward preset unidoc pays for selected pages, and the agent does not select any."
-            raise SettingsError(message, "Set VRAG_SELECT=3.")
-        policy = BatchedGenerator(network, SamplingOptions()).open_handle(())
-        run_settings = agent_of(settings, environment, policy, training=True).settings
-        made_with = {
+    def _made_with(self) -> dict[str, Any]:
+        """Return what the run is made with, besides its agents."""
+        return {
             "kind": "rl",
             "model": _model_digest(self.model),
             "cases": _hash(*map(repr, self.cases)),
             "held_out": _hash(*map(repr, self.held_out)),
-            "collection": searcher.version,
-            "agent": run_settings.model_dump(mode="json", exclude={"policy", "sampling", "repair"}),
             "weights": self.weights,
             "exact": self.exact,
             "judge": self.settings.judge_model,
             **self.machine.made_with,
             **self.options.model_dump(mode="json"),
         }
-        return lambda policy: agent_of(settings, environment, policy, training=True), made_with
 
 
 class _StepPrinter:

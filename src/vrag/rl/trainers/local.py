@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
@@ -21,30 +20,32 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.agent.agent import Agent
-from vrag.agent.policies.local_model import within_memory
 from vrag.agent.policy import Policy
 from vrag.errors import TrainingError
-from vrag.reward.reward import Reward, Scorer
+from vrag.reward.reward import Scorer
 from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
-from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint, in_turn
-from vrag.rl.generation import SamplingOptions
 from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.metrics import MetricsFile
 from vrag.rl.model import TrainableModel
 from vrag.rl.rows import Row, RunRows, credit_of, rows_of
+from vrag.rl.scored_rollouts import (
+    RolloutOptions,
+    ScoredRollout,
+    ScoredRollouts,
+    mean_behaviour,
+    mean_rewards,
+)
 from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
-from vrag.rollouts.rollout import Rollout, RolloutAttempt, attempts_of, roll_out
+from vrag.rollouts.rollout import attempts_of
 from vrag.types import Case
 
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
 _STOP_MEASURE = "eval/accuracy"
 """The measure of `stop_at`."""
-_USE_LESS = "Sample fewer replies at once (--batch), or shorter ones (--max-tokens)."
-"""Advice where memory does not suffice."""
-MAX_SCORED = 32
-"""Rollouts that are scored at once: a judge may be a server."""
+FOUND_MEASURE = "eval/reward/retrieval"
+"""The measure of `until_found`."""
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
@@ -87,6 +88,12 @@ class RlOptions(BaseModel):
     update: UpdateOptions = Field(default_factory=UpdateOptions)
 
     @property
+    def sampling(self) -> RolloutOptions:
+        """The options of rollouts."""
+        names = RolloutOptions.model_fields
+        return RolloutOptions(**{name: getattr(self, name) for name in names})
+
+    @property
     def credit(self) -> GgpoOptions:
         """The rules of credit: no masks for GRPO."""
         graph = self.algorithm != "grpo"
@@ -109,14 +116,6 @@ class StepResult:
     """Its measures; see `vrag.rl.metrics.TrainingMetrics`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScoredRollout:
-    """A rollout and its reward."""
-
-    rollout: Rollout
-    reward: Reward
-
-
 @dataclass(slots=True, eq=False)
 class LocalTrainer:
     """Trains a network on cases. See `train`."""
@@ -134,6 +133,7 @@ class LocalTrainer:
     reference: TrainableModel | None = None
     """The initial model; needed where `kl` is above 0."""
     updates: Updates = field(init=False)
+    rollouts: ScoredRollouts = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.cases:
@@ -144,6 +144,7 @@ class LocalTrainer:
                 "Pass the initial model as `reference`, or set `kl` to 0.",
             )
         self.updates = Updates(self.network, self.options.update)
+        self.rollouts = ScoredRollouts(self.network, self.agent, self.scorer, self.options.sampling)
 
     async def train(self, begun: SavedCheckpoint | None) -> AsyncGenerator[StepResult, None]:
         """Make the remaining steps, and yield each when it is done and, where it is due, saved.
@@ -172,21 +173,12 @@ class LocalTrainer:
             if stop:
                 return
 
-    async def evaluate(self, cases: Sequence[Case]) -> dict[str, float]:
-        """Average over the rollouts of cases: `eval/accuracy`, `eval/reward`, its parts.
-
-        The random numbers of an evaluation are the same at every step.
-        """
-        options = self.options
-        attempts = attempts_of(cases, options.evaluate_samples)
-        sampling = SamplingOptions(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
-        scored = await self._score_rollouts(attempts, sampling, 0)
-        return {f"eval/{name}": value for name, value in _mean_rewards(scored).items()}
-
     async def _write_step(self, step: int, values: dict[str, float], *, evaluate: bool) -> StepResult:
         """Write the measures of a step, with an evaluation where it is due."""
         if evaluate and self.held_out:
-            values |= await self.evaluate(self.held_out)
+            values |= await self.rollouts.evaluate(
+                self.held_out, self.options.evaluate_samples, self.options.evaluate_temperature
+            )
         if values:
             self.metrics.write(step, values)
         return StepResult(step, values)
@@ -200,14 +192,13 @@ class LocalTrainer:
         began = time.perf_counter()
         options = self.options
         attempts = attempts_of(self._draw(step), options.group)
-        sampling = SamplingOptions(temperature=options.temperature, max_tokens=options.max_tokens)
-        scored = await self._score_rollouts(attempts, sampling, step)
+        scored = await self.rollouts.make(attempts, options.temperature, step)
         rolled = time.perf_counter()
         vocabulary = vocabulary_of(self.network)
         rows = [rows_of(result.rollout.events, result.rollout.files, vocabulary) for result in scored]
         train_batch, masked = self._build_train_batch(scored, rows, step)
         files = {name: data for result in scored for name, data in result.rollout.files.items()}
-        values = _mean_rewards(scored) | _mean_behaviour(scored) | masked
+        values = mean_rewards(scored) | mean_behaviour(scored) | masked
         values |= {"dropped": float(sum(len(made.dropped) for made in rows))}
         if train_batch.rows:
             values |= await asyncio.to_thread(
@@ -230,46 +221,8 @@ class LocalTrainer:
     def _draw(self, step: int) -> list[Case]:
         return in_turn(self.cases, step, self.options.questions, (self.options.seed, 1))
 
-    async def _score_rollouts(
-        self, attempts: Sequence[RolloutAttempt], sampling: SamplingOptions, step: int
-    ) -> list[_ScoredRollout]:
-        """Make all attempts and score them, in order; raise `ModelError` if the memory does not suffice."""
-        options = self.options
-        generator = BatchedGenerator(self.network, sampling, together=options.together, most=options.batch)
-        number = {id(attempt): at for at, attempt in enumerate(attempts)}
-
-        def open_agent(attempt: RolloutAttempt) -> Agent:
-            return self.agent(generator.open_handle((options.seed, 2, step, number[id(attempt)])))
-
-        slots = asyncio.Semaphore(MAX_SCORED)
-
-        async def score(rollout: Rollout) -> _ScoredRollout:
-            async with slots:
-                reward = await self.scorer.score(rollout.attempt.case, rollout.trajectory)
-            return _ScoredRollout(rollout, reward)
-
-        scoring: dict[int, asyncio.Task[_ScoredRollout]] = {}
-        size = options.batch if options.together else max(len(attempts), 1)
-        try:
-            for start in range(0, len(attempts), size):
-                chunk = attempts[start : start + size]
-                generator.expect(len(chunk))
-                async with aclosing(roll_out(chunk, open_agent, concurrency=options.batch)) as rollouts:
-                    async for rollout in rollouts:
-                        generator.leave()
-                        scoring[number[id(rollout.attempt)]] = asyncio.create_task(score(rollout))
-                # A fault of the machine: runs without replies teach nothing.
-                if generator.fault is not None:
-                    with within_memory("the rollouts", _USE_LESS):
-                        raise generator.fault
-            return [await scoring[at] for at in range(len(attempts))]
-        finally:
-            for task in scoring.values():
-                task.cancel()
-            generator.close()
-
     def _build_train_batch(
-        self, scored: Sequence[_ScoredRollout], rows: Sequence[RunRows], step: int
+        self, scored: Sequence[ScoredRollout], rows: Sequence[RunRows], step: int
     ) -> tuple[TrainBatch, dict[str, float]]:
         """Return the rows of a step with their advantages, and the share of masked segments."""
         options = self.options
@@ -307,34 +260,6 @@ class LocalTrainer:
         return train_batch, {"masked": share}
 
 
-def _mean_rewards(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
-    """Average the rewards that are not missing."""
-    given = [result.reward for result in scored if result.reward.total is not None]
-    values: dict[str, float] = {"missing": float(len(scored) - len(given))}
-    if not given:
-        return values
-    values["reward"] = sum(reward.total or 0.0 for reward in given) / len(given)
-    values["accuracy"] = sum(bool(reward.correct) for reward in given) / len(given)
-    for name in given[0].parts:
-        parts = [part for reward in given if (part := reward.parts[name]) is not None]
-        if parts:
-            values[f"reward/{name}"] = sum(parts) / len(parts)
-    return values
-
-
-def _mean_behaviour(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
-    """Average the length of rollouts and the share of invalid actions; count failures."""
-    runs = [result.rollout.trajectory for result in scored]
-    calls = sum(len(run.steps) for run in runs)
-    tokens = sum(run.usage.completion_tokens or 0 for run in runs)
-    return {
-        "calls": calls / max(len(runs), 1),
-        "tokens": tokens / max(len(runs), 1),
-        "invalid": sum(step.invalid is not None for run in runs for step in run.steps) / max(calls, 1),
-        "failed": float(sum(result.rollout.failure is not None for result in scored)),
-    }
-
-
 class SftOptions(BaseModel):
     """The options of supervised training."""
 
@@ -344,6 +269,13 @@ class SftOptions(BaseModel):
     batch: int = Field(default=16, ge=1, description="Rows of a step.")
     seed: int = Field(default=0, ge=0)
     save_every: int = Field(default=50, ge=1, description="Steps from one checkpoint to the next.")
+    evaluate_every: int = Field(default=50, ge=1, description="Steps from one evaluation to the next.")
+    until_found: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Retrieval reward on held-out cases at which the model is taught.",
+    )
     update: UpdateOptions = Field(default_factory=lambda: UpdateOptions(lr=1e-5))
 
 
@@ -358,32 +290,61 @@ class SupervisedTrainer:
     options: SftOptions
     checkpoints: Checkpoints
     metrics: MetricsFile
+    evaluate: Callable[[], Mapping[str, float]] | None = None
+    """Measures the model by its rollouts of held-out cases; needed where `until_found` is set."""
     updates: Updates = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.rows:
             raise TrainingError("There are no rows to learn from.", "Record others: vrag data demonstrate.")
+        if self.options.until_found is not None and self.evaluate is None:
+            raise TrainingError(
+                "`until_found` needs held-out cases.", "Pass `evaluate`, or leave `until_found` out."
+            )
         self.updates = Updates(self.network, self.options.update)
 
     def train(self, begun: SavedCheckpoint | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
         """Make the remaining steps, and yield each with its measures.
 
+        With `until_found`, the training ends at the first evaluation that reaches it: what was to be learned
+        is measured, since the number of steps that it takes differs by machine and seed.
+
         `begun` is the checkpoint to resume from, with which the network was opened; None for a new training.
+        Raises `TrainingError` if the steps end before `until_found` is reached.
         """
-        step = 0
+        step, state = 0, {}
         if begun is not None:
             self.checkpoints.restore(begun, self.updates)
-            step = begun.step
-        while step < self.options.steps:
+            step, state = begun.step, begun.state
+        while not self._is_taught(state) and step < self.options.steps:
             step += 1
             began = time.perf_counter()
             values = self.updates.learn(self._draw(step), self.files)
             seconds = time.perf_counter() - began
             values |= {"seconds": seconds, "tokens_per_second/update": values.pop("computed") / seconds}
+            last = step == self.options.steps
+            if self.evaluate is not None and (last or step % self.options.evaluate_every == 0):
+                values |= self.evaluate()
+            state = {name: value for name, value in values.items() if name == FOUND_MEASURE}
             self.metrics.write(step, values)
-            if step == self.options.steps or step % self.options.save_every == 0:
-                self.checkpoints.save(step, self.network, self.updates, {})
+            if last or self._is_taught(state) or step % self.options.save_every == 0:
+                self.checkpoints.save(step, self.network, self.updates, state)
             yield step, values
+        self._check_taught(state)
+
+    def _is_taught(self, state: Mapping[str, float]) -> bool:
+        bound = self.options.until_found
+        return bound is not None and state.get(FOUND_MEASURE, 0.0) >= bound
+
+    def _check_taught(self, state: Mapping[str, float]) -> None:
+        if self.options.until_found is None or self._is_taught(state):
+            return
+        found = state.get(FOUND_MEASURE, 0.0)
+        raise TrainingError(
+            f"After {self.options.steps} steps the model's own searches find {found:.0%} of the pages of "
+            f"held-out questions; {self.options.until_found:.0%} are wanted.",
+            "The same command with more --steps continues. More demonstrations or another --lr may help.",
+        )
 
     def _draw(self, step: int) -> list[Row]:
         return in_turn(self.rows, step, self.options.batch, (self.options.seed, 4))
