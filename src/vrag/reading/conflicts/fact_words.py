@@ -260,7 +260,7 @@ LEADING = re.compile(
     re.IGNORECASE,
 )
 PARTITIVE = re.compile(r"(?:\s[\w-]+){0,2}\sof\s(?:the|our|these|those|them|its|all)\b")
-PLACE = re.compile(r"\b(?:in|for|from|within|among)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
+PLACE = re.compile(r"\b(?:in|for|from|within|among|at)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
 OWN_DATE = re.compile(
     r"\W*(?:\w+\s){0,2}(?:date|dated|updated|modified|version|published|issued|revised|created|submitted|filed)\b"
     r"[^:]{0,20}:",

@@ -309,6 +309,8 @@ class FactMatcher:
             - shared
             - half
         )
+        if all(map(self.subjects.is_name, shared | half | rest)):
+            return -math.inf
         mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
         label = 1.0
         for a, b in ((one, other), (other, one)):
@@ -424,8 +426,6 @@ class FactMatcher:
         }
         if len(telling) < self._least(one, other, large, telling):
             return None
-        if self.subjects.name_others(one, other):
-            return None
         is_predicate = one.kind is FactKind.PREDICATE and not (one.is_labelled or other.is_labelled)
         weight = 0.4 if is_predicate else 0.7
         return _Partner(other, weight * small + (1 - weight) * large, outcome)
@@ -506,8 +506,10 @@ class FactMatcher:
             return True
         if have_other_ways(one.assertion.text, other.assertion.text):
             return True
-        return self.subjects.are_of_other_things(one, other) or self.subjects.have_other_periods(
-            one.assertion, other.assertion, years
+        return (
+            (one.slot is None and self.subjects.name_others(one, other))
+            or self.subjects.are_of_other_things(one, other)
+            or self.subjects.have_other_periods(one.assertion, other.assertion, years)
         )
 
 
