@@ -244,7 +244,7 @@ DATING = re.compile(
     |discover|releas|valid|schedul|held|tak(?:es?|ing)\ place|took\ place|submit|submission|deliver|commission
     |creat|acquir|merg|retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|review|hand|pay
     |go(?:es)?\ live|doctorate|when|date|until|carri|appl|receiv|leav|accept|mov|year|written|wrote|won
-    |mad|given|finish|first|paint|compos)""",
+    |mad|given|finish|first|paint|compos|in(?:to)?\ force|organi[sz]ed|reached|came\ to|postpon|conduct)""",
     re.IGNORECASE | re.VERBOSE,
 )
 RATE = re.compile(

@@ -50,9 +50,10 @@ IN_SENTENCE, IN_CONTEXT = 0.6, 0.3
 """The same of two values; and of a word that stands in a heading, or in the sentence before."""
 OF_TITLE, OF_COMMON = 0.3, 0.35
 """Worth of a word of a title, of which the whole document is, and of a common word."""
-MOST_SHARED, MOST_RATIO = 3.0, 4.0
-"""Weight of shared words, and logarithm of the ratio of two values, from which more says nothing."""
-FROM_DATES, FROM_NOTHING = 0.3, 2.0
+MOST_SHARED, MOST_RATIO = 3.0, 1.4
+"""Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which they
+are of two things."""
+FROM_DATES, FROM_NOTHING = 0.3, 1.4
 """That logarithm for two times of a day, and for values of which one is zero."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
 MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.7, 0.3
@@ -231,6 +232,8 @@ class FactMatcher:
                 says_same = fact.text.casefold() == pair.sides()[1 - number][1].text.casefold()
                 if partner in taken or (says_same and (rival.outcome is pair.outcome)):
                     continue
+                if rival.outcome is not Outcome.SAME and self._are_of_other_times(rival.one, rival.other):
+                    continue
                 others = [
                     third.score
                     for third in by_fact[partner]
@@ -261,7 +264,11 @@ class FactMatcher:
                 outcome = _compare_values(fact, beside)
                 if outcome is None or (fact.years and beside.years and fact.years.isdisjoint(beside.years)):
                     continue
+                ratio = 0.0 if outcome is Outcome.UNIT else _find_ratio(fact, beside)
+                if ratio > MOST_RATIO and _content(fact.core) != _content(beside.core):
+                    continue
                 score = self._rate_likeness(fact, beside, weigh, ignored)
+                score += BY_RATIO * min(ratio, MOST_RATIO)
                 if score >= MIN_LIKENESS - MARGIN_OF_LIKENESS:
                     yield _ValuePair(fact, beside, outcome, score)
 
@@ -294,7 +301,7 @@ class FactMatcher:
         weigh: Callable[[Iterable[str]], float],
         titles: frozenset[str],
     ) -> float:
-        """Return how likely two values are of the same: by the words around them, and by the values."""
+        """Return how likely two values are of the same by the words around them, apart from their ratio."""
         cores = _content(one.core), _content(other.core)
         context = self._contexts[id(one)] - titles, self._contexts[id(other)] - titles
         beside = _content(one.around | one.asked), _content(other.around | other.asked)
@@ -321,7 +328,6 @@ class FactMatcher:
         return (
             BY_SHARED * math.sqrt(min(mass, MOST_SHARED))
             + BY_LABEL * label
-            + BY_RATIO * _find_ratio(one, other)
             + BY_UNIT * self._rate_unit(one, other)
             + BY_COUNTED * (_counts_same(one, other) + _counts_same(other, one))
         )
@@ -509,8 +515,11 @@ class FactMatcher:
         return (
             (one.slot is None and self.subjects.name_others(one, other))
             or self.subjects.are_of_other_things(one, other)
-            or self.subjects.have_other_periods(one.assertion, other.assertion, years)
+            or self._are_of_other_times(one, other)
         )
+
+    def _are_of_other_times(self, one: StatedFact, other: StatedFact) -> bool:
+        return self.subjects.have_other_periods(one.assertion, other.assertion, _share_years(one, other))
 
 
 def _are_bounds_apart(one: StatedFact, other: StatedFact) -> bool:
@@ -562,7 +571,8 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
     if outcome is Outcome.UNIT:
         is_like = _are_of_one_quantity(a, b)
     elif outcome is Outcome.OTHER:
-        is_like = bool(a.units) == bool(b.units)
+        counted = bool(a.units) or (_counts_known(one, other) and _counts_known(other, one))
+        is_like = bool(a.units) == bool(b.units) and counted
     return outcome if is_like else None
 
 
@@ -590,7 +600,15 @@ def _find_ratio(one: StatedFact, other: StatedFact) -> float:
     for dimension in factors[0].keys() & factors[1].keys():
         x, y = x * factors[0][dimension], y * factors[1][dimension]
         break
-    return min(abs(math.log(x / y)), MOST_RATIO) if x and y else FROM_NOTHING
+    return abs(math.log(x / y)) if x and y else FROM_NOTHING
+
+
+def _counts_known(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether nothing is counted by a number, or what stands beside another one."""
+    assert one.slot is not None
+    if not one.assertion.text[one.span[1] :].lstrip()[:1].isalpha():
+        return True
+    return root(one.slot.counted) in other.core | other.around | other.asked
 
 
 def _counts_same(one: StatedFact, other: StatedFact) -> bool:

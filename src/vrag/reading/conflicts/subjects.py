@@ -322,8 +322,7 @@ class DocumentSubjects:
         """Return whether one of two facts has a name that the document of the other never mentions."""
         for a, b in ((one, other), (other, one)):
             vocabulary = self._vocabulary[b.assertion.document]
-            foreign = self._foreign_names(a, b)
-            if foreign and foreign.isdisjoint(vocabulary | self.known_to(b.assertion)):
+            if not self._foreign_names(a, b) <= vocabulary | self.known_to(b.assertion):
                 return True
             title = {root(term) for term in self.title_of(a.assertion.document)}
             if (
