@@ -222,7 +222,7 @@ LIMITS: Mapping[str, re.Pattern[str]] = {
         r"|consider\w*|thought|suggest\w*|predict\w*|aim\w*|hope\w*|target\w*)\b",
         "past": r"\b(?:previous\w*|former\w*|used to|originally|no longer|had been|once|prior|before 20\d\d"
         r"|earlier"
-        r"|last year|until (?:the end of )?(?:19|20)\d\d|in the past|so far|rumou?r\w*|den(?:y|ied|ies))\b",
+        r"|last year|until (?:the end of )?(?:19|20)\d\d|in the past|rumou?r\w*|den(?:y|ied|ies))\b",
         "part": r"\b(?:half|third of|quarter of|part of|share of|some of|among|of whom|of which|of these)\b",
         "extra": r"\b(?:additional|further|another|extra|more)\b(?! than)",
         "other": r"\b(?:other|others|rest|remaining|instead|unlike|compared|versus)\b",

@@ -53,10 +53,12 @@ OF_TITLE, OF_COMMON = 0.3, 0.35
 MOST_SHARED, MOST_RATIO = 3.0, 1.4
 """Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which they
 are of two things."""
-FROM_DATES, FROM_NOTHING = 0.3, 1.4
-"""That logarithm for two times of a day, and for values of which one is zero."""
+FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
+"""That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
+LARGE = 10
+"""Numbers from which two are seldom the same by chance."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
-MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.7, 0.3
+MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.5, 0.3
 """Weights of what shows that two values are of the same, fitted to pairs of 43 documents; the least sum, also for
 two long texts; what the best partner has more than the second; and what a third has more than this one with it."""
 MAX_UNCONFIRMED = 4
@@ -70,9 +72,10 @@ _RANKS = frozenset(
 """Words of which two facts about the same do not have different ones."""
 _BOUNDS = {"maximum", "minimum"}
 _SOFT_LIMITS = _BOUNDS | set(
-    "fiscal percentag percent monthli annual chang only children child under over if not per adult first second".split()
+    "fiscal percentag percent monthli annual chang only children child under over if not per adult first second back instanc".split()
 )
 """Limits that one of two facts about the same may leave unsaid."""
+_MORE = {"extra", "additional", "addit", "further", "another"}
 _PAST = {"past", "previous", "prior", "earlier"}
 _RESTRICTS = re.compile(
     r"(?:for|with|without|among|within|outside|unlike)\b(?! (?:the (?:first|second|last) time|example))",
@@ -264,7 +267,9 @@ class FactMatcher:
                 outcome = _compare_values(fact, beside)
                 if outcome is None or (fact.years and beside.years and fact.years.isdisjoint(beside.years)):
                     continue
-                ratio = 0.0 if outcome is Outcome.UNIT else _find_ratio(fact, beside)
+                ratio = _find_ratio(fact, beside)
+                if outcome is Outcome.UNIT:
+                    ratio = 0.0 if _is_large(fact) else FROM_UNITS
                 if ratio > MOST_RATIO and _content(fact.core) != _content(beside.core):
                     continue
                 score = self._rate_likeness(fact, beside, weigh, ignored)
@@ -302,7 +307,7 @@ class FactMatcher:
         titles: frozenset[str],
     ) -> float:
         """Return how likely two values are of the same by the words around them, apart from their ratio."""
-        cores = _content(one.core), _content(other.core)
+        cores = _content(one.core) - {one.rate}, _content(other.core) - {other.rate}
         context = self._contexts[id(one)] - titles, self._contexts[id(other)] - titles
         beside = _content(one.around | one.asked), _content(other.around | other.asked)
         shared = cores[0] & cores[1]
@@ -495,7 +500,8 @@ class FactMatcher:
         for a, b in ((one, other), (other, one)):
             said = b.core | b.around | self.subjects.known_to(b.assertion)
             ignored = _SOFT_LIMITS | (_PAST if all(years) else set[str]())
-            if any(limit not in said for limit in a.limits - b.limits - ignored):
+            ignored |= _MORE if b.limits & _MORE else set[str]()
+            if any(said.isdisjoint((limit, root(limit))) for limit in a.limits - b.limits - ignored):
                 return True
             if a.adjunct - said and (
                 _RESTRICTS.match(a.assertion.text) or CONDITION.search(a.assertion.text)
@@ -601,6 +607,12 @@ def _find_ratio(one: StatedFact, other: StatedFact) -> float:
         x, y = x * factors[0][dimension], y * factors[1][dimension]
         break
     return abs(math.log(x / y)) if x and y else FROM_NOTHING
+
+
+def _is_large(fact: StatedFact) -> bool:
+    """Return whether a number is so large that two seldom are the same by chance."""
+    amount = fact.slot.value.amount if fact.slot is not None else None
+    return amount is not None and abs(amount) >= LARGE
 
 
 def _counts_known(one: StatedFact, other: StatedFact) -> bool:
