@@ -51,16 +51,17 @@ IN_SENTENCE, IN_CONTEXT = 0.6, 0.3
 OF_TITLE, OF_COMMON = 0.3, 0.35
 """Worth of a word of a title, of which the whole document is, and of a common word."""
 MOST_SHARED, MOST_RATIO = 3.0, 1.4
-"""Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which they
-are of two things."""
+"""Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which
+they are of two things."""
 FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
 """That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
 LARGE = 10
 """Numbers from which two are seldom the same by chance."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
 MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.5, 0.3
-"""Weights of what shows that two values are of the same, fitted to pairs of 43 documents; the least sum, also for
-two long texts; what the best partner has more than the second; and what a third has more than this one with it."""
+"""Weights of what shows that two values are of the same, fitted to the values of 43 pairs of documents; the
+least sum, also for two long texts; what the best partner has more than the second; and what a third one has
+more than this one with it."""
 MAX_UNCONFIRMED = 4
 """Conflicts of two documents, with fewer facts that agree, from which they are about two things."""
 _RANKS = frozenset(
@@ -72,7 +73,8 @@ _RANKS = frozenset(
 """Words of which two facts about the same do not have different ones."""
 _BOUNDS = {"maximum", "minimum"}
 _SOFT_LIMITS = _BOUNDS | set(
-    "fiscal percentag percent monthli annual chang only children child under over if not per adult first second back instanc".split()
+    """fiscal percentag percent monthli annual chang only children child under over if not per adult first
+    second back instanc""".split()
 )
 """Limits that one of two facts about the same may leave unsaid."""
 _MORE = {"extra", "additional", "addit", "further", "another"}
@@ -139,7 +141,9 @@ class FactMatcher:
             self._contexts[id(fact)] = context
             words |= fact.core | fact.around | fact.asked
             said.update(term for term in fact.core if term[0] == "#")
-            terms = fact.core | fact.around | (fact.asked | context if fact.slot is not None else frozenset())
+            terms = fact.core | fact.around
+            if fact.slot is not None:
+                terms |= fact.asked | context
             for term in terms:
                 if term[0] == "#":
                     continue
@@ -196,15 +200,15 @@ class FactMatcher:
     def _pair_values(self, one: str, other: str, agreed: set[int]) -> Iterator[_ValuePair]:
         """Yield the values of two documents that are of the same, those most alike first.
 
-        Each value has one partner at most. A pair with a second partner that is nearly as good, and that has no
-        better one itself, is left out.
+        Each value has one partner at most. A pair with a second partner that is nearly as good, and that has
+        no better one itself, is left out.
         """
         pairs = sorted(self._rate_values(one, other), key=lambda pair: -pair.score)
         by_fact: defaultdict[int, list[_ValuePair]] = defaultdict(list)
         for pair in pairs:
             for side, _ in pair.sides():
                 by_fact[side].append(pair)
-        taken: set[int] = {id_ for id_ in agreed}
+        taken = set(agreed)
         for pair in pairs:
             if not taken.isdisjoint(side for side, _ in pair.sides()):
                 continue
@@ -248,34 +252,38 @@ class FactMatcher:
 
     def _rate_values(self, one: str, other: str) -> Iterator[_ValuePair]:
         """Yield the values of two documents that can be compared and have words in common."""
-        titles = [frozenset(map(root, self.subjects.title_of(document))) for document in (one, other)]
-        weigh = self._weigher(one, other, titles[0] | titles[1])
-        ignored = titles[0] | titles[1]
-        are_long = self.subjects.are_long(one, other)
+        titles = frozenset(map(root, self.subjects.title_of(one) | self.subjects.title_of(other)))
+        weigh = self._weigher(one, other, titles)
         for fact in self._facts[one]:
             if fact.slot is None:
                 continue
-            terms = _content(fact.core)
-            if not are_long:
-                terms |= _content(fact.around | fact.asked) | self._contexts[id(fact)]
-            near: dict[int, StatedFact] = {}
-            for term in terms:
-                candidates = self._postings.get((other, _kind_of(fact), term), ())
-                if len(candidates) <= MAX_POSTINGS:
-                    near.update((id(beside), beside) for beside in candidates)
-            for beside in near.values():
+            for beside in self._list_near(fact, other):
                 outcome = _compare_values(fact, beside)
-                if outcome is None or (fact.years and beside.years and fact.years.isdisjoint(beside.years)):
-                    continue
                 ratio = _find_ratio(fact, beside)
+                if outcome is None or (ratio > MOST_RATIO and _content(fact.core) != _content(beside.core)):
+                    continue
                 if outcome is Outcome.UNIT:
                     ratio = 0.0 if _is_large(fact) else FROM_UNITS
-                if ratio > MOST_RATIO and _content(fact.core) != _content(beside.core):
-                    continue
-                score = self._rate_likeness(fact, beside, weigh, ignored)
+                score = self._rate_likeness(fact, beside, weigh, titles)
                 score += BY_RATIO * min(ratio, MOST_RATIO)
                 if score >= MIN_LIKENESS - MARGIN_OF_LIKENESS:
                     yield _ValuePair(fact, beside, outcome, score)
+
+    def _list_near(self, fact: StatedFact, document: str) -> list[StatedFact]:
+        """Return the values of a document, not of other years, with a word that stands near a value."""
+        terms = _content(fact.core)
+        if not self.subjects.are_long(fact.assertion.document, document):
+            terms |= _content(fact.around | fact.asked) | self._contexts[id(fact)]
+        near: dict[int, StatedFact] = {}
+        for term in terms:
+            candidates = self._postings.get((document, _kind_of(fact), term), ())
+            if len(candidates) <= MAX_POSTINGS:
+                near.update((id(beside), beside) for beside in candidates)
+        return [
+            beside
+            for beside in near.values()
+            if not (fact.years and beside.years and fact.years.isdisjoint(beside.years))
+        ]
 
     def _weigher(self, one: str, other: str, titles: frozenset[str]) -> Callable[[Iterable[str]], float]:
         """Return a function that weighs words: less if they are common in two documents, or in all."""
@@ -495,8 +503,6 @@ class FactMatcher:
     def _is_doubtful(self, one: StatedFact, other: StatedFact) -> bool:
         """Return whether two facts may be of other times, parts or things."""
         years = _share_years(one, other)
-        if _are_bounds_apart(one, other):
-            return True
         for a, b in ((one, other), (other, one)):
             said = b.core | b.around | self.subjects.known_to(b.assertion)
             ignored = _SOFT_LIMITS | (_PAST if all(years) else set[str]())
@@ -510,22 +516,24 @@ class FactMatcher:
             places = {term for term in a.places if self.subjects.is_name(term)}
             if places and places.isdisjoint(said):
                 return True
-        rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
-        if all(rates) and rates[0] != rates[1]:
-            return True
-        ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
-        if all(ranks) and ranks[0].isdisjoint(ranks[1]):
-            return True
-        if have_other_ways(one.assertion.text, other.assertion.text):
-            return True
         return (
-            (one.slot is None and self.subjects.name_others(one, other))
+            _are_bounds_apart(one, other)
+            or _are_of_other_rates(one, other)
+            or have_other_ways(one.assertion.text, other.assertion.text)
+            or (one.slot is None and self.subjects.name_others(one, other))
             or self.subjects.are_of_other_things(one, other)
             or self._are_of_other_times(one, other)
         )
 
     def _are_of_other_times(self, one: StatedFact, other: StatedFact) -> bool:
         return self.subjects.have_other_periods(one.assertion, other.assertion, _share_years(one, other))
+
+
+def _are_of_other_rates(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether two facts say for what time they are, or of what rank, and not the same."""
+    rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
+    ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
+    return (all(rates) and rates[0] != rates[1]) or (all(ranks) and ranks[0].isdisjoint(ranks[1]))
 
 
 def _are_bounds_apart(one: StatedFact, other: StatedFact) -> bool:

@@ -172,7 +172,7 @@ class DocumentSubjects:
         return all(own)
 
     def _is_titled_otherwise(self, one: str, other: str) -> bool:
-        """Return whether the first lines of a shorter document have names, of which the longer one has none."""
+        """Return whether the first lines of a shorter document have names, none of them in the longer one."""
         if self._sizes[one] > self._sizes[other]:
             return False
         beside = self._vocabulary.get(other, set()) | set(map(root, self.title_of(other)))
