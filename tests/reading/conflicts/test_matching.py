@@ -98,6 +98,63 @@ def test_the_topic_of_a_conflict_is_a_label_or_words_in_their_order() -> None:
     assert labelled.subject == "Lease of 14 Bramble Court"
 
 
+POLICY = """Travel rules of Lindqvist Consulting
+
+Rooms may cost up to €140 per night. In total, claims must be submitted within 30 days of the end of the trip.
+A daily allowance of €42 is paid for meals, and breakfast is included in most hotels.
+Staff are reimbursed at €0.38 per kilometre for their own car. Tickets are bought 14 days before departure."""
+LETTER = """Subject: travel at Lindqvist Consulting
+
+Dear Ms Lund,
+
+{} Our office is closed on Friday. Kind regards"""
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("You get €48 for your meals per day.", ("€42", "€48")),
+        ("After a trip you have 60 days to submit your claims.", ("30 days", "60 days")),
+        ("For a kilometre in your own car we pay €0.45.", ("€0.38", "€0.45")),
+        ("Please buy your tickets 21 days before you leave.", ("14 days", "21 days")),
+    ],
+)
+def test_a_letter_that_states_a_value_in_other_words_is_told(text: str, values: tuple[str, str]) -> None:
+    (conflict,) = compare(POLICY, LETTER.format(text))
+
+    assert tuple(side.value for side in conflict.sides) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A train to Bergen costs €0.12 per kilometre.",
+        "Our claims for 2023 had 900 pages.",
+        "The meals of the whole team came to €4,200.",
+        "On average, claims are submitted within 12 days of a trip.",
+        "For interns the daily allowance for meals is €20.",
+    ],
+)
+def test_a_value_of_another_size_or_of_some_only_is_no_conflict(text: str) -> None:
+    assert compare(POLICY, LETTER.format(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Charter of the Kestrel R2", "Charter of the Kestrel R4"),
+        ("Lease of Unit B", "Lease of Unit C"),
+        ("Lease of 14 Mill Lane", "Lease of 16 Mill Lane"),
+        ("Benefits of the crew", "Benefits of the crew of Northwind"),
+    ],
+)
+def test_documents_whose_titles_have_other_codes_or_names_are_not_compared(one: str, other: str) -> None:
+    text = "{}\n\nThe monthly fee for the crew is £{}."
+
+    assert compare(text.format(one, "140"), text.format(one, "150")) != []
+    assert compare(text.format(one, "140"), text.format(other, "150")) == []
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -222,7 +222,7 @@ LIMITS: Mapping[str, re.Pattern[str]] = {
         r"|consider\w*|thought|suggest\w*|predict\w*|aim\w*|hope\w*|target\w*)\b",
         "past": r"\b(?:previous\w*|former\w*|used to|originally|no longer|had been|once|prior|before 20\d\d"
         r"|earlier"
-        r"|last year|until (?:the end of )?(?:19|20)\d\d|in the past|so far|rumou?r\w*|den(?:y|ied|ies))\b",
+        r"|last year|until (?:the end of )?(?:19|20)\d\d|in the past|rumou?r\w*|den(?:y|ied|ies))\b",
         "part": r"\b(?:half|third of|quarter of|part of|share of|some of|among|of whom|of which|of these)\b",
         "extra": r"\b(?:additional|further|another|extra|more)\b(?! than)",
         "other": r"\b(?:other|others|rest|remaining|instead|unlike|compared|versus)\b",
@@ -244,7 +244,7 @@ DATING = re.compile(
     |discover|releas|valid|schedul|held|tak(?:es?|ing)\ place|took\ place|submit|submission|deliver|commission
     |creat|acquir|merg|retir|issu|renew|return|arriv|depart|meet|met\b|approv|enter|terminat|last|ratif|award|built|review|hand|pay
     |go(?:es)?\ live|doctorate|when|date|until|carri|appl|receiv|leav|accept|mov|year|written|wrote|won
-    |mad|given|finish|first|paint|compos)""",
+    |mad|given|finish|first|paint|compos|in(?:to)?\ force|organi[sz]ed|reached|came\ to|postpon|conduct)""",
     re.IGNORECASE | re.VERBOSE,
 )
 RATE = re.compile(
@@ -260,7 +260,7 @@ LEADING = re.compile(
     re.IGNORECASE,
 )
 PARTITIVE = re.compile(r"(?:\s[\w-]+){0,2}\sof\s(?:the|our|these|those|them|its|all)\b")
-PLACE = re.compile(r"\b(?:in|for|from|within|among)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
+PLACE = re.compile(r"\b(?:in|for|from|within|among|at)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
 OWN_DATE = re.compile(
     r"\W*(?:\w+\s){0,2}(?:date|dated|updated|modified|version|published|issued|revised|created|submitted|filed)\b"
     r"[^:]{0,20}:",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vrag.reading.conflicts.alignment import (
@@ -21,7 +21,7 @@ from vrag.reading.conflicts.alignment import (
     names_differ,
 )
 from vrag.reading.conflicts.assertions import Assertion
-from vrag.reading.conflicts.fact_words import COMMON, ENDS, EXTREMES, RATES, TIMES, root
+from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, RATES, TIMES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.reading.verification.text_values import TextValue
@@ -46,6 +46,22 @@ MOST_MISSING, MOST_UNASKED = 0.4, 0.5
 """Shares of the weight of a label, and of a question, that the other fact may lack."""
 HALF = 0.5
 """Worth of a word that stands in the clause of one fact, and elsewhere in the sentence of the other."""
+IN_SENTENCE, IN_CONTEXT = 0.6, 0.3
+"""The same of two values; and of a word that stands in a heading, or in the sentence before."""
+OF_TITLE, OF_COMMON = 0.3, 0.35
+"""Worth of a word of a title, of which the whole document is, and of a common word."""
+MOST_SHARED, MOST_RATIO = 3.0, 1.4
+"""Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which
+they are of two things."""
+FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
+"""That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
+LARGE = 10
+"""Numbers from which two are seldom the same by chance."""
+BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
+MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.5, 0.3
+"""Weights of what shows that two values are of the same, fitted to the values of 43 pairs of documents; the
+least sum, also for two long texts; what the best partner has more than the second; and what a third one has
+more than this one with it."""
 MAX_UNCONFIRMED = 4
 """Conflicts of two documents, with fewer facts that agree, from which they are about two things."""
 _RANKS = frozenset(
@@ -56,8 +72,19 @@ _RANKS = frozenset(
 )
 """Words of which two facts about the same do not have different ones."""
 _BOUNDS = {"maximum", "minimum"}
-_IS = re.compile(r"(?:\b(?:is|was|are|were|of|to|at|by)|[:=])\s*(?:only\s|about\s)?$", re.IGNORECASE)
-_PRICE: frozenset[str] = frozenset((root("price"), root("list"), root("rate")))
+_SOFT_LIMITS = _BOUNDS | set(
+    """fiscal percentag percent monthli annual chang only children child under over if not per adult first
+    second back instanc""".split()
+)
+"""Limits that one of two facts about the same may leave unsaid."""
+_MORE = {"extra", "additional", "addit", "further", "another"}
+_PAST = {"past", "previous", "prior", "earlier"}
+_RESTRICTS = re.compile(
+    r"(?:for|with|without|among|within|outside|unlike)\b(?! (?:the (?:first|second|last) time|example))",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that holds for some only."""
+_COMMON = COMMON | TIMES | CALENDAR
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
@@ -66,6 +93,18 @@ class _Partner:
     fact: StatedFact
     score: float
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _ValuePair:
+    one: StatedFact
+    other: StatedFact
+    outcome: Outcome
+    score: float
+
+    def sides(self) -> tuple[tuple[int, StatedFact], tuple[int, StatedFact]]:
+        """Return both facts, each with its identity."""
+        return (id(self.one), self.one), (id(self.other), self.other)
 
 
 @dataclass(slots=True)
@@ -82,17 +121,35 @@ class FactMatcher:
         default_factory=dict[tuple[str, str, str], list[StatedFact]]
     )
     _total: int = 0
+    _said: defaultdict[str, Counter[str]] = field(
+        default_factory=lambda: defaultdict[str, Counter[str]](Counter)
+    )
+    """The assertions of each document that have a root, and its facts that have a unit."""
+    _contexts: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
+    """The roots of the headings of a fact and of the sentence before it, by its identity."""
+    _before: tuple[str, frozenset[str]] = ("", frozenset())
+    """The item and the roots of the last assertion."""
 
     def add(self, assertion: Assertion, facts: Iterable[StatedFact]) -> None:
         """Add the facts of an assertion."""
         words: set[str] = set()
+        said = self._said[assertion.document]
+        before = self._before[1] if self._before[0] == assertion.item else frozenset[str]()
+        context = _content(self.subjects.known_to(assertion) | before)
         for fact in facts:
             self._facts[assertion.document].append(fact)
-            words |= fact.core | fact.around
-            for term in fact.core | fact.around:
+            self._contexts[id(fact)] = context
+            words |= fact.core | fact.around | fact.asked
+            said.update(term for term in fact.core if term[0] == "#")
+            terms = fact.core | fact.around
+            if fact.slot is not None:
+                terms |= fact.asked | context
+            for term in terms:
                 if term[0] == "#":
                     continue
                 self._postings.setdefault((assertion.document, _kind_of(fact), term), []).append(fact)
+        self._before = assertion.item, frozenset(map(root, assertion.terms))
+        said.update(term for term in words if term[0] != "#")
         self._counts.update(words)
         self._total += 1
 
@@ -111,19 +168,22 @@ class FactMatcher:
     ) -> Iterator[tuple[StatedFact, StatedFact, Disagreement]]:
         found: list[tuple[StatedFact, StatedFact, Disagreement]] = []
         agreed = self._find_agreed(one, other)
+        for pair in self._pair_values(one, other, agreed):
+            if pair.outcome is Outcome.SAME:
+                agreed |= {id(pair.one), id(pair.other)}
+            else:
+                found.append((pair.one, pair.other, _disagree(pair.one, pair.other, pair.outcome)))
         for fact in self._facts[one]:
-            if id(fact) in agreed:
+            if id(fact) in agreed or fact.slot is not None:
                 continue
             best = self._choose(self._partners(fact, other), agreed)
             if best is None:
-                continue
-            if among is not None and not (among(fact.assertion) or among(best.fact.assertion)):
                 continue
             back = self._choose(self._partners(best.fact, one), agreed)
             if back is None or (back.fact is not fact and back.fact.text.casefold() != fact.text.casefold()):
                 continue
             if not self._is_doubtful(fact, best.fact):
-                found.append((fact, best.fact, _disagree(fact, best)))
+                found.append((fact, best.fact, _disagree(fact, best.fact, best.outcome)))
         found = list(
             {(a.text.casefold(), b.text.casefold(), d.kind): (a, b, d) for a, b, d in found}.values()
         )
@@ -131,7 +191,170 @@ class FactMatcher:
             len(agreed) + self._count_same_predicates(one, other) if len(found) >= MAX_UNCONFIRMED else 1
         )
         if len(found) < MAX_UNCONFIRMED or (confirmed and 4 * confirmed >= len(found)):
-            yield from found
+            yield from (
+                entry
+                for entry in found
+                if among is None or among(entry[0].assertion) or among(entry[1].assertion)
+            )
+
+    def _pair_values(self, one: str, other: str, agreed: set[int]) -> Iterator[_ValuePair]:
+        """Yield the values of two documents that are of the same, those most alike first.
+
+        Each value has one partner at most. A pair with a second partner that is nearly as good, and that has
+        no better one itself, is left out.
+        """
+        pairs = sorted(self._rate_values(one, other), key=lambda pair: -pair.score)
+        by_fact: defaultdict[int, list[_ValuePair]] = defaultdict(list)
+        for pair in pairs:
+            for side, _ in pair.sides():
+                by_fact[side].append(pair)
+        taken = set(agreed)
+        for pair in pairs:
+            if not taken.isdisjoint(side for side, _ in pair.sides()):
+                continue
+            if pair.outcome is Outcome.SAME:
+                if pair.score >= MIN_LIKENESS:
+                    taken.update(side for side, _ in pair.sides())
+                    yield pair
+            elif (
+                pair.score >= self._least_likeness(pair)
+                and not self._has_rival(pair, by_fact, taken)
+                and not self._is_doubtful(pair.one, pair.other)
+            ):
+                taken.update(side for side, _ in pair.sides())
+                yield pair
+
+    def _least_likeness(self, pair: _ValuePair) -> float:
+        are_sentences = not (pair.one.is_labelled or pair.other.is_labelled)
+        documents = pair.one.assertion.document, pair.other.assertion.document
+        return MIN_LIKENESS_LONG if are_sentences and self.subjects.are_long(*documents) else MIN_LIKENESS
+
+    def _has_rival(self, pair: _ValuePair, by_fact: Mapping[int, list[_ValuePair]], taken: set[int]) -> bool:
+        """Return whether a side of a pair has another partner that is nearly as good."""
+        for number, (side, _) in enumerate(pair.sides()):
+            for rival in by_fact[side]:
+                if rival.score <= pair.score - MARGIN_OF_LIKENESS:
+                    break
+                partner, fact = rival.sides()[1 - number]
+                says_same = fact.text.casefold() == pair.sides()[1 - number][1].text.casefold()
+                if partner in taken or (says_same and (rival.outcome is pair.outcome)):
+                    continue
+                if rival.outcome is not Outcome.SAME and self._are_of_other_times(rival.one, rival.other):
+                    continue
+                others = [
+                    third.score
+                    for third in by_fact[partner]
+                    if third.sides()[number][0] != side and third.sides()[number][0] not in taken
+                ]
+                if max(others, default=-math.inf) < rival.score + MIN_STOLEN:
+                    return True
+        return False
+
+    def _rate_values(self, one: str, other: str) -> Iterator[_ValuePair]:
+        """Yield the values of two documents that can be compared and have words in common."""
+        titles = frozenset(map(root, self.subjects.title_of(one) | self.subjects.title_of(other)))
+        weigh = self._weigher(one, other, titles)
+        for fact in self._facts[one]:
+            if fact.slot is None:
+                continue
+            for beside in self._list_near(fact, other):
+                outcome = _compare_values(fact, beside)
+                ratio = _find_ratio(fact, beside)
+                if outcome is None or (ratio > MOST_RATIO and _content(fact.core) != _content(beside.core)):
+                    continue
+                if outcome is Outcome.UNIT:
+                    ratio = 0.0 if _is_large(fact) else FROM_UNITS
+                score = self._rate_likeness(fact, beside, weigh, titles)
+                score += BY_RATIO * min(ratio, MOST_RATIO)
+                if score >= MIN_LIKENESS - MARGIN_OF_LIKENESS:
+                    yield _ValuePair(fact, beside, outcome, score)
+
+    def _list_near(self, fact: StatedFact, document: str) -> list[StatedFact]:
+        """Return the values of a document, not of other years, with a word that stands near a value."""
+        terms = _content(fact.core)
+        if not self.subjects.are_long(fact.assertion.document, document):
+            terms |= _content(fact.around | fact.asked) | self._contexts[id(fact)]
+        near: dict[int, StatedFact] = {}
+        for term in terms:
+            candidates = self._postings.get((document, _kind_of(fact), term), ())
+            if len(candidates) <= MAX_POSTINGS:
+                near.update((id(beside), beside) for beside in candidates)
+        return [
+            beside
+            for beside in near.values()
+            if not (fact.years and beside.years and fact.years.isdisjoint(beside.years))
+        ]
+
+    def _weigher(self, one: str, other: str, titles: frozenset[str]) -> Callable[[Iterable[str]], float]:
+        """Return a function that weighs words: less if they are common in two documents, or in all."""
+        said = self._said[one], self._said[other]
+        most = math.log((self._total + 20) / 2)
+        weights: dict[str, float] = {}
+
+        def weigh_one(term: str) -> float:
+            worth = min(1.0, math.log((self._total + 20) / (self._counts[term] + 1)) / most)
+            worth *= OF_TITLE if term in titles else 1
+            worth *= OF_COMMON if term in _COMMON else 1
+            return worth / math.sqrt(math.sqrt(max(1, said[0][term]) * max(1, said[1][term])))
+
+        def weigh(terms: Iterable[str]) -> float:
+            total = 0.0
+            for term in terms:
+                if term not in weights:
+                    weights[term] = weigh_one(term)
+                total += weights[term]
+            return total
+
+        return weigh
+
+    def _rate_likeness(
+        self,
+        one: StatedFact,
+        other: StatedFact,
+        weigh: Callable[[Iterable[str]], float],
+        titles: frozenset[str],
+    ) -> float:
+        """Return how likely two values are of the same by the words around them, apart from their ratio."""
+        cores = _content(one.core) - {one.rate}, _content(other.core) - {other.rate}
+        context = self._contexts[id(one)] - titles, self._contexts[id(other)] - titles
+        beside = _content(one.around | one.asked), _content(other.around | other.asked)
+        shared = cores[0] & cores[1]
+        half = ((cores[0] & beside[1]) | (beside[0] & cores[1])) - shared
+        rest = (
+            (
+                (beside[0] & beside[1])
+                | ((cores[0] | beside[0]) & context[1])
+                | (context[0] & (cores[1] | beside[1]))
+            )
+            - shared
+            - half
+        )
+        if all(map(self.subjects.is_name, shared | half | rest)):
+            return -math.inf
+        mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
+        label = 1.0
+        for a, b in ((one, other), (other, one)):
+            asked = _content(a.asked) - TIMES - EXTREMES - COMMON - ENDS
+            if asked:
+                said = b.core | b.around | b.asked | self.subjects.known_to(b.assertion)
+                label = min(label, weigh(asked & said) / max(weigh(asked), 0.1))
+        return (
+            BY_SHARED * math.sqrt(min(mass, MOST_SHARED))
+            + BY_LABEL * label
+            + BY_UNIT * self._rate_unit(one, other)
+            + BY_COUNTED * (_counts_same(one, other) + _counts_same(other, one))
+        )
+
+    def _rate_unit(self, one: StatedFact, other: StatedFact) -> float:
+        """Return how telling it is that two values have one unit: more if few of their documents have it."""
+        units = [{term for term in fact.core if term[0] == "#"} for fact in (one, other)]
+        if units[0] & units[1]:
+            documents = {fact.assertion.document for fact in (one, other)}
+            most = max(
+                sum(self._said[document][unit] for document in documents) for unit in units[0] & units[1]
+            )
+            return 1 / math.sqrt(max(most, 1))
+        return -0.3 if one.kind is FactKind.NUMBER and not any(units) else 0.0
 
     def _count_same_predicates(self, one: str, other: str) -> int:
         same = 0
@@ -150,7 +373,7 @@ class FactMatcher:
             if self.subjects.says(beside, fact.assertion)
         }
         for fact in self._facts[one]:
-            if fact.kind is FactKind.PREDICATE:
+            if fact.kind is not FactKind.NAME:
                 continue
             same = [partner for partner in self._partners(fact, other) if partner.outcome is Outcome.SAME]
             if same and same[0].score >= MIN_SCORE:
@@ -222,8 +445,6 @@ class FactMatcher:
         }
         if len(telling) < self._least(one, other, large, telling):
             return None
-        if self.subjects.name_others(one, other):
-            return None
         is_predicate = one.kind is FactKind.PREDICATE and not (one.is_labelled or other.is_labelled)
         weight = 0.4 if is_predicate else 0.7
         return _Partner(other, weight * small + (1 - weight) * large, outcome)
@@ -238,11 +459,8 @@ class FactMatcher:
                 for term in a.asked - TIMES - EXTREMES - COMMON - ENDS
                 if len(term) > 1 and not term.isdecimal()
             }
-            said = (
-                b.core | b.around | beside | (_PRICE if _is_money(a) and _is_money(b) else frozenset[str]())
-            )
             most = MOST_UNASKED if a.assertion.asked else MOST_MISSING
-            if self._mass(label - said) > most * self._mass(label):
+            if self._mass(label - (b.core | b.around | beside)) > most * self._mass(label):
                 return False
         return True
 
@@ -260,9 +478,8 @@ class FactMatcher:
         """
         documents = one.assertion.document, other.assertion.document
         is_sentence = not (one.is_labelled or other.is_labelled)
-        is_number = one.kind not in (FactKind.PREDICATE, FactKind.NAME)
         if is_sentence and self.subjects.are_long(*documents):
-            return MIN_LONG_TERMS if is_number else math.inf
+            return math.inf
         if one.kind is FactKind.PREDICATE:
             if not is_sentence:
                 return 1
@@ -288,26 +505,41 @@ class FactMatcher:
         years = _share_years(one, other)
         for a, b in ((one, other), (other, one)):
             said = b.core | b.around | self.subjects.known_to(b.assertion)
-            is_limit = b.is_labelled and not b.limits & _BOUNDS and _is_lasting(b)
-            ignored = {"adult", "past", "previous", "prior", "earlier"} if all(years) else {"adult"}
-            ignored |= _BOUNDS if is_limit else set[str]()
-            limits = {limit for limit in a.limits - b.limits - ignored if limit not in said}
-            if limits or a.adjunct - said:
+            ignored = _SOFT_LIMITS | (_PAST if all(years) else set[str]())
+            ignored |= _MORE if b.limits & _MORE else set[str]()
+            if any(said.isdisjoint((limit, root(limit))) for limit in a.limits - b.limits - ignored):
+                return True
+            if a.adjunct - said and (
+                _RESTRICTS.match(a.assertion.text) or CONDITION.search(a.assertion.text)
+            ):
                 return True
             places = {term for term in a.places if self.subjects.is_name(term)}
             if places and places.isdisjoint(said):
                 return True
-        rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
-        if all(rates) and rates[0] != rates[1]:
-            return True
-        ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
-        if all(ranks) and ranks[0].isdisjoint(ranks[1]):
-            return True
-        if have_other_ways(one.assertion.text, other.assertion.text):
-            return True
-        return self.subjects.are_of_other_things(one, other) or self.subjects.have_other_periods(
-            one.assertion, other.assertion, years
+        return (
+            _are_bounds_apart(one, other)
+            or _are_of_other_rates(one, other)
+            or have_other_ways(one.assertion.text, other.assertion.text)
+            or (one.slot is None and self.subjects.name_others(one, other))
+            or self.subjects.are_of_other_things(one, other)
+            or self._are_of_other_times(one, other)
         )
+
+    def _are_of_other_times(self, one: StatedFact, other: StatedFact) -> bool:
+        return self.subjects.have_other_periods(one.assertion, other.assertion, _share_years(one, other))
+
+
+def _are_of_other_rates(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether two facts say for what time they are, or of what rank, and not the same."""
+    rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
+    ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
+    return (all(rates) and rates[0] != rates[1]) or (all(ranks) and ranks[0].isdisjoint(ranks[1]))
+
+
+def _are_bounds_apart(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether one value is a maximum and the other a minimum."""
+    bounds = one.limits & _BOUNDS, other.limits & _BOUNDS
+    return all(bounds) and bounds[0].isdisjoint(bounds[1])
 
 
 def _share_years(one: StatedFact, other: StatedFact) -> tuple[frozenset[int], frozenset[int]]:
@@ -344,7 +576,7 @@ def _compare_slots(one: StatedFact, other: StatedFact) -> Outcome:
 
 
 def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
-    """Compare two numbers; two without units must count the same."""
+    """Compare two numbers; both have units, or none."""
     assert one.slot is not None
     assert other.slot is not None
     outcome = _compare_slots(one, other)
@@ -353,9 +585,58 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
     if outcome is Outcome.UNIT:
         is_like = _are_of_one_quantity(a, b)
     elif outcome is Outcome.OTHER:
-        counted = bool(a.units) or (_counts(one, other) and _counts(other, one))
+        counted = bool(a.units) or (_counts_known(one, other) and _counts_known(other, one))
         is_like = bool(a.units) == bool(b.units) and counted
     return outcome if is_like else None
+
+
+def _content(terms: frozenset[str]) -> frozenset[str]:
+    """Return the roots that are words: no numbers, and no marks of units, limits and predicates."""
+    return frozenset(
+        term for term in terms if len(term) > 1 and term[0] not in "#~=" and not term.isdecimal()
+    )
+
+
+def _find_ratio(one: StatedFact, other: StatedFact) -> float:
+    """Return the logarithm of the ratio of two values: those of one attribute are mostly of one size."""
+    assert one.slot is not None
+    assert other.slot is not None
+    a, b = one.slot.value, other.slot.value
+    if a.day is not None and b.day is not None:
+        if not (a.day.year and b.day.year):
+            return FROM_DATES
+        months = abs(a.day.month - b.day.month) if a.day.month and b.day.month else 0
+        return abs(a.day.year - b.day.year) / 10 + months / 12
+    if a.amount is None or b.amount is None:
+        return FROM_DATES
+    factors = [{unit.dimension: unit.factor for unit in value.units} for value in (a, b)]
+    x, y = abs(a.amount), abs(b.amount)
+    for dimension in factors[0].keys() & factors[1].keys():
+        x, y = x * factors[0][dimension], y * factors[1][dimension]
+        break
+    return abs(math.log(x / y)) if x and y else FROM_NOTHING
+
+
+def _is_large(fact: StatedFact) -> bool:
+    """Return whether a number is so large that two seldom are the same by chance."""
+    amount = fact.slot.value.amount if fact.slot is not None else None
+    return amount is not None and abs(amount) >= LARGE
+
+
+def _counts_known(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether nothing is counted by a number, or what stands beside another one."""
+    assert one.slot is not None
+    if not one.assertion.text[one.span[1] :].lstrip()[:1].isalpha():
+        return True
+    return root(one.slot.counted) in other.core | other.around | other.asked
+
+
+def _counts_same(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether what a number without a unit counts is a word beside another such number."""
+    if one.kind is not FactKind.NUMBER or one.slot is None or other.slot is None:
+        return False
+    has_units = one.slot.value.units or other.slot.value.units
+    return not has_units and root(one.slot.counted) in other.core | other.around
 
 
 def _kind_of(fact: StatedFact) -> str:
@@ -365,30 +646,9 @@ def _kind_of(fact: StatedFact) -> str:
     return " ".join(sorted(_classes(fact))).replace("=duty", "=allow")
 
 
-def _is_lasting(fact: StatedFact) -> bool:
-    """Return whether a value is a time that something lasts, which a label may give without "up to"."""
-    units = fact.slot.value.units if fact.slot is not None else ()
-    return any(unit.dimension in ("duration", "months") for unit in units)
-
-
-def _is_money(fact: StatedFact) -> bool:
-    units = fact.slot.value.units if fact.slot is not None else ()
-    return any(unit.dimension in _MONEY for unit in units)
-
-
 def _is_said(fact: StatedFact, words: frozenset[str]) -> bool:
     """Return whether a name stands among the words beside another one: it is no other value for it."""
     return {root(token.term) for token in tokens(fact.text)} <= words
-
-
-def _counts(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether a fact has the word for what a number of the other counts; a label needs none."""
-    assert one.slot is not None
-    if one.is_labelled:
-        return True
-    if not one.assertion.text[one.span[1] :].lstrip()[:1].isalpha():
-        return _IS.search(one.assertion.text[: one.span[0]]) is not None
-    return root(one.slot.counted) in other.core | other.around
 
 
 def _compare_predicates(one: StatedFact, other: StatedFact) -> Outcome | None:
@@ -411,7 +671,7 @@ def _classes(fact: StatedFact) -> set[str]:
     return {term for term in fact.core if term.startswith("=")}
 
 
-def _disagree(fact: StatedFact, partner: _Partner) -> Disagreement:
+def _disagree(fact: StatedFact, other: StatedFact, outcome: Outcome) -> Disagreement:
     """Return what two facts disagree on."""
     kinds = {
         FactKind.NUMBER: ConflictKind.NUMBER,
@@ -420,8 +680,8 @@ def _disagree(fact: StatedFact, partner: _Partner) -> Disagreement:
         FactKind.NAME: ConflictKind.NAME,
         FactKind.PREDICATE: ConflictKind.NEGATION,
     }
-    kind = ConflictKind.UNIT if partner.outcome is Outcome.UNIT else kinds[fact.kind]
-    return Disagreement(kind, (fact.span, partner.fact.span), _name_attribute(fact, partner.fact))
+    kind = ConflictKind.UNIT if outcome is Outcome.UNIT else kinds[fact.kind]
+    return Disagreement(kind, (fact.span, other.span), _name_attribute(fact, other))
 
 
 def _name_attribute(one: StatedFact, other: StatedFact) -> str:

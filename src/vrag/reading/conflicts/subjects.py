@@ -33,6 +33,13 @@ _NUMBERED = re.compile(
     re.VERBOSE,
 )
 """A name with a number, as Flat 3 or Server 4.2."""
+_CODED = re.compile(
+    r"""\b(?!(?:Version|Edition|Revision|Rev|Issue|Page|Chapter|Section|Part|Q|FY)\b)([A-Z][A-Za-z]+)\s
+    (?!(?:19|20)\d\d\b)([A-Z]?\d+[A-Z]?|[B-HJ-Z])\b(?!\s?%|[.,:]\d)
+    | \b(\d+[a-z]?)\s([A-Z][a-z]+\s(?:Street|Road|Lane|Court|Avenue|Drive|Place|Way|Square|Close))\b""",
+    re.VERBOSE,
+)
+"""A name with a number or a code in a title, as Pump R2 or Unit B, and the number of a house."""
 BEGINNING, LETTER, SHORT = 10, 30, 80
 """Assertions at the beginning of a document, of a letter, and of a short document."""
 SMALL_COLLECTION = 12
@@ -153,14 +160,24 @@ class DocumentSubjects:
     def _have_other_titles(self, one: str, other: str) -> bool:
         """Return whether two titles have names or numbers of their own, which the other document lacks."""
         first, second = (self.editions[id] for id in (one, other))
-        a, b = _find_numbered(first.head), _find_numbered(second.head)
+        a, b = _find_coded(first.head), _find_coded(second.head)
         if any(word in b and b[word].isdisjoint(numbers) for word, numbers in a.items()):
+            return True
+        if self._is_titled_otherwise(one, other) or self._is_titled_otherwise(other, one):
             return True
         names = [self._names_of_title(id) for id in (one, other)]
         if names[0] & names[1]:
             return False
         own = names[0] - self._vocabulary.get(other, set()), names[1] - self._vocabulary.get(one, set())
         return all(own)
+
+    def _is_titled_otherwise(self, one: str, other: str) -> bool:
+        """Return whether the first lines of a shorter document have names, none of them in the longer one."""
+        if self._sizes[one] > self._sizes[other]:
+            return False
+        beside = self._vocabulary.get(other, set()) | set(map(root, self.title_of(other)))
+        names = self._subject_of(one) & set(map(root, terms_of(self.editions[one].head)))
+        return bool(names) and names.isdisjoint(beside)
 
     def _own_names(self, one: str, other: str) -> set[str]:
         """Return the names that one document is about and the other does not have."""
@@ -387,6 +404,14 @@ def _find_numbered(text: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for word, number in _NUMBERED.findall(text):
         found.setdefault(word.lower(), set()).add(number)
+    return found
+
+
+def _find_coded(title: str) -> dict[str, set[str]]:
+    """Return the numbers and codes beside names in a title."""
+    found = _find_numbered(title)
+    for word, code, house, street in _CODED.findall(title):
+        found.setdefault((word or street).lower(), set()).add(code or house)
     return found
 
 
