@@ -29,6 +29,7 @@ from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
 from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint, in_turn
 from vrag.rl.generation import SamplingOptions
+from vrag.rl.kept_rollouts import KeptRollouts
 from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.metrics import MetricsFile
 from vrag.rl.model import TrainableModel
@@ -84,6 +85,12 @@ class RlOptions(BaseModel):
     evaluate_temperature: float = Field(default=0.0, ge=0, description="Of those; 0: without sampling.")
     save_every: int = Field(default=10, ge=1, description="Steps from one checkpoint to the next.")
     stop_at: float | None = Field(default=None, gt=0, le=1, description="Held-out accuracy to stop at.")
+    keep_every: int = Field(
+        default=20,
+        ge=0,
+        description="Steps between those whose rollouts are kept; the last is, too. 0: none.",
+    )
+    keep_size: int = Field(default=1000, ge=1, description="Megabytes of kept rollouts at most.")
     update: UpdateOptions = Field(default_factory=UpdateOptions)
 
     @property
@@ -133,7 +140,13 @@ class LocalTrainer:
     metrics: MetricsFile
     reference: TrainableModel | None = None
     """The initial model; needed where `kl` is above 0."""
+    kept: KeptRollouts | None = None
+    """Where rollouts are kept; None for none."""
     updates: Updates = field(init=False)
+    _made: dict[bool, Sequence[_ScoredRollout]] = field(
+        init=False, default_factory=dict[bool, "Sequence[_ScoredRollout]"]
+    )
+    """The rollouts of the latest step, by whether they are held out."""
 
     def __post_init__(self) -> None:
         if not self.cases:
@@ -152,7 +165,9 @@ class LocalTrainer:
         """
         step = 0
         if begun is None:
-            yield await self._write_step(0, {}, evaluate=True)
+            first = await self._write_step(0, {}, evaluate=True)
+            self._keep_rollouts(0, last=False)
+            yield first
         else:
             self.checkpoints.restore(begun, self.updates)
             step = begun.step
@@ -165,6 +180,7 @@ class LocalTrainer:
             due = last or step % self.options.evaluate_every == 0
             done = await self._write_step(step, values, evaluate=due)
             stop = self._is_enough(done.values)
+            self._keep_rollouts(step, last=last or stop)
             if last or stop or step % self.options.save_every == 0:
                 state = {name: value for name, value in done.values.items() if name == _STOP_MEASURE}
                 self.checkpoints.save(step, self.network, self.updates, state)
@@ -180,7 +196,7 @@ class LocalTrainer:
         options = self.options
         attempts = attempts_of(cases, options.evaluate_samples)
         sampling = SamplingOptions(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
-        scored = await self._score_rollouts(attempts, sampling, 0)
+        scored = self._made[True] = await self._score_rollouts(attempts, sampling, 0)
         return {f"eval/{name}": value for name, value in _mean_rewards(scored).items()}
 
     async def _write_step(self, step: int, values: dict[str, float], *, evaluate: bool) -> StepResult:
@@ -190,6 +206,15 @@ class LocalTrainer:
         if values:
             self.metrics.write(step, values)
         return StepResult(step, values)
+
+    def _keep_rollouts(self, step: int, *, last: bool) -> None:
+        """Keep the rollouts of a step where it is due."""
+        made, self._made = self._made, {}
+        every = self.options.keep_every
+        if self.kept is not None and every and (last or step % every == 0):
+            for held_out, scored in made.items():
+                pairs = [(result.rollout, result.reward) for result in scored]
+                self.kept.keep(step, pairs, held_out=held_out)
 
     def _is_enough(self, values: Mapping[str, float]) -> bool:
         bound = self.options.stop_at
@@ -201,7 +226,7 @@ class LocalTrainer:
         options = self.options
         attempts = attempts_of(self._draw(step), options.group)
         sampling = SamplingOptions(temperature=options.temperature, max_tokens=options.max_tokens)
-        scored = await self._score_rollouts(attempts, sampling, step)
+        scored = self._made[False] = await self._score_rollouts(attempts, sampling, step)
         rolled = time.perf_counter()
         vocabulary = vocabulary_of(self.network)
         rows = [rows_of(result.rollout.events, result.rollout.files, vocabulary) for result in scored]
