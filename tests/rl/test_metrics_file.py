@@ -231,9 +231,8 @@ def test_cutting_keeps_the_lines_up_to_the_step_whatever_the_end(
 
 def tensorboard(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """What TensorBoard itself reads: steps and values by name."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    reader = EventAccumulator(str(folder / "tensorboard"))
+    module: Any = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    reader = module.EventAccumulator(str(folder / "tensorboard"))
     reader.Reload()
     return {
         name: [(event.step, round(event.value, 6)) for event in reader.Scalars(name)]
@@ -312,8 +311,7 @@ class TestWandb:
 
 def wandb_history(file: Path) -> list[dict[str, Any]]:
     """The measures in the file of a run: a log of LevelDB behind 7 bytes of its own, of W&B's messages."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     data, at, message = file.read_bytes(), 7, b""
     lines: list[dict[str, Any]] = []
     while at + 7 <= len(data):
@@ -324,7 +322,7 @@ def wandb_history(file: Path) -> list[dict[str, Any]]:
         message += data[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in {1, 4}:  # whole, or the last part
-            record = Record.FromString(message)
+            record = messages.Record.FromString(message)
             message = b""
             if record.WhichOneof("record_type") == "history":
                 items = {

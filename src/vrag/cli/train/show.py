@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -141,7 +141,7 @@ class _RolloutList:
         echo("")
         print_table(
             ("mean", *(f"step {step}" for step in ends)),
-            ([name, *(_number(mean[name]) for mean in means)] for name in means[0]),
+            ([name, *(_number(mean[name]) for mean in means)] for name in means[0] if _has(name, means)),
         )
         order = f" by {self._part}" if self._part else ""
         for title, listed in ((f"Worst{order}", self._worst), (f"Best{order}", self._best)):
@@ -168,6 +168,10 @@ def _means(entries: Sequence[KeptRollout]) -> dict[str, float | None]:
     values["tokens"] = [float(entry.rollout.tokens) for entry in entries]
     found = {name: [value for value in each if value is not None] for name, each in values.items()}
     return {name: fmean(each) if each else None for name, each in found.items()}
+
+
+def _has(name: str, means: Iterable[Mapping[str, float | None]]) -> bool:
+    return any(mean[name] is not None for mean in means)
 
 
 def _number(value: float | None) -> str:
