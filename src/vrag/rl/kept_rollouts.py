@@ -275,8 +275,10 @@ def rank_rollouts(
         assert found is not None
         return found
 
-    ranked = sorted((e for e in entries if value_of(e, part) is not None), key=value, reverse=best)
-    return list({entry.question: entry for entry in reversed(ranked)}.values())[::-1]
+    first: dict[tuple[str, bool], KeptRollout] = {}
+    for entry in sorted((e for e in entries if value_of(e, part) is not None), key=value, reverse=best):
+        first.setdefault(entry.question, entry)
+    return list(first.values())
 
 
 def value_of(entry: KeptRollout, part: str | None) -> float | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from vrag.agent.actions import Answer, Search, render
-from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply
+from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import asks_for_citations
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.synthesis.sampling import COLOURS, WORDS
 from vrag.types import Case
@@ -34,6 +35,8 @@ class ScriptedDemonstrator:
 
     It acts rightly with the probabilities below, and else as somebody might who knows only the grammar: it
     searches for a random name, or answers with a random colour. Without skills it teaches the format alone.
+    Where the instruction asks for citations, each colour cites its page if that was shown, and else what the
+    search for its name has shown.
     """
 
     case: Case
@@ -49,7 +52,13 @@ class ScriptedDemonstrator:
     names: tuple[Sequence[str], Sequence[str]] = (WORDS.first, WORDS.second)
     """First and second words of names."""
     colours: tuple[str, ...] = tuple(COLOURS)
+    pages: tuple[str, ...] = ()
+    """Ids of the pages that show the colours, in their order; empty where they are not known."""
     script: list[str] = field(init=False)
+    answer: list[str] = field(init=False, default_factory=list[str])
+    """The colours that it answers."""
+    sources: list[int] = field(init=False, default_factory=list[int])
+    """The turn whose search found each of them."""
     looks: dict[str, tuple[str, bool]] = field(init=False, default_factory=dict[str, "tuple[str, bool]"])
     """Colour and usefulness of a memory, by the turn that notes it for a single image."""
 
@@ -75,9 +84,16 @@ class ScriptedDemonstrator:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Write the next turn of the script; the last one again when it has ended.
 
-        The script is fixed; only the number of images to remember is read from the history.
+        The script is fixed; only the images to remember and to cite are read from the history.
         """
         text = self.script[min(turn, len(self.script)) - 1]
+        instruction = history[0].parts[0] if history else None
+        if (
+            turn >= len(self.script)
+            and isinstance(instruction, Text)
+            and asks_for_citations(instruction.text)
+        ):
+            text = self._write_answer(self._find_sources(history))
         if text in self.looks:
             parts = (part for message in history[-1:] for part in message.parts)
             images = sum(isinstance(part, Picture | EnclosedImage) for part in parts)
@@ -94,12 +110,12 @@ class ScriptedDemonstrator:
             if self.random.random() < self.detours:
                 turns.append(f"<think>search</think>{render(Search(self._any_name()))}")
             turns.append(f"<think>search</think>{render(Search(self._pick_name(name)))}")
-        answer = " ".join(map(self._pick_colour, colours))
-        return [*turns, f"<think>answer</think>{render(Answer(answer))}"]
+            self.sources.append(len(turns))
+        self.answer = [*map(self._pick_colour, colours)]
+        return [*turns, self._write_answer()]
 
     def _graph_script(self, names: Sequence[str], colours: Sequence[str]) -> list[str]:
         turns: list[str] = []
-        parents: list[str] = []
         searched = set[str]()
         for name, colour in zip(names, colours, strict=True):
             if self.random.random() < self.detours:
@@ -109,9 +125,26 @@ class ScriptedDemonstrator:
             number, query = len(turns) // 2 + 1, self._unused_name(self._pick_name(name), searched)
             turns += self._node(query, self._pick_colour(colour), True, number)
             searched.add(query)
-            parents.append(f"n{number}")
-        answer = AnswerNode(tuple(parents), " ".join(map(self._pick_colour, colours)))
-        return [*turns, f"<think>answer</think>{render_call(answer)}"]
+            self.sources.append(2 * number - 1)
+        self.answer = [*map(self._pick_colour, colours)]
+        return [*turns, self._write_answer()]
+
+    def _write_answer(self, sources: Sequence[str] = ()) -> str:
+        """Write the last turn; `sources` are the markers of the colours, empty for one without a source."""
+        text = " ".join(map(" ".join, zip(self.answer, sources, strict=True)) if sources else self.answer)
+        if self.graph:
+            parents = tuple(map(_node_id, self.sources))
+            return f"<think>answer</think>{render_call(AnswerNode(parents, text.strip()))}"
+        return f"<think>answer</think>{render(Answer(text.strip()))}"
+
+    def _find_sources(self, history: Sequence[Message]) -> list[str]:
+        """Return the markers of the colours; empty for one whose search has shown nothing."""
+        if self.graph:
+            return [f"[{_node_id(turn)}]" for turn in self.sources]
+        shown = [_list_images(message) for message in history if message.role is Role.USER]
+        numbers = {image.item: f"[{image.number}]" for images in shown for image in images}
+        found = [f"[{shown[turn][0].number}]" if shown[turn] else "" for turn in self.sources]
+        return [numbers.get(page, own) for page, own in zip(self.pages or found, found, strict=True)]
 
     def _node(self, name: str, colour: str, useful: bool, number: int) -> list[str]:
         look = _render_look(colour, useful, 1)
@@ -134,6 +167,15 @@ class ScriptedDemonstrator:
 
     def _any_name(self) -> str:
         return " ".join(map(self.random.choice, self.names))
+
+
+def _node_id(turn: int) -> str:
+    """Return the id of the node that the search of a turn makes; each has two turns."""
+    return f"n{turn // 2 + 1}"
+
+
+def _list_images(message: Message) -> list[Picture]:
+    return [part for part in message.parts if isinstance(part, Picture)]
 
 
 def _render_look(colour: str, useful: bool, images: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ from vrag.rollouts.rollout import RolloutAttempt
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
 from vrag.settings import Settings, load_settings
 from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
-from vrag.types import Case
+from vrag.types import Case, item_id
 
 DEFAULT_PROFILE = "qwen3-vl"
 """Without a model: the script sees no pictures, but they are shown to it at this family's size."""
@@ -108,7 +108,9 @@ def _open_script(
     """Return a function that makes the agent of an attempt, and everything that the runs are made with."""
     from vrag.agent.policies.local_model import family_of
 
-    searcher = BatchedSearcher(open_session(settings).searcher)
+    session = open_session(settings)
+    searcher = BatchedSearcher(session.searcher)
+    ids = {document.name: document.id for document in session.documents}
     profile = profile_named(DEFAULT_PROFILE) if model is None else family_of(model)
     environment = open_environment(settings, searcher, profile)
     names, colours = _vocabulary(cases)
@@ -121,11 +123,18 @@ def _open_script(
             graph=METHODS[settings.agent].uses_graph,
             names=names,
             colours=colours,
+            pages=_gold_pages(attempt.case, ids),
         )
         return agent_of(settings, environment, policy, conflicts=False)
 
     run_settings = make_agent(RolloutAttempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
     return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}
+
+
+def _gold_pages(case: Case, ids: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the pages of a case, in order; none where its document or a page is not known."""
+    pages = case.reference_page if len(case.reference_page) == len(names_in(case.query)) else ()
+    return tuple(item_id(ids[case.file_name], page) for page in pages) if case.file_name in ids else ()
 
 
 def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]:
