@@ -181,10 +181,10 @@ class KeptRollouts:
         return [entry for entry in entries if entry.step in sizes]
 
     def _measure(self, step: int, entries: Iterable[KeptRollout]) -> int:
-        """Return the size of the runs of a step in bytes; files that several of them share count once."""
+        """Return the room that the runs of a step take on the disk; files that several share count once."""
         runs = (entry.rollout.run for entry in entries if entry.step == step and entry.rollout.run)
         found = (path.stat() for run in runs for path in (self.folder / RUNS / run).rglob("*"))
-        return sum({(stat.st_dev, stat.st_ino): stat.st_size for stat in found}.values())
+        return sum({(stat.st_dev, stat.st_ino): _room_of(stat) for stat in found}.values())
 
     def _remove_unnamed_runs(self) -> None:
         """Remove the runs of steps that are made again or left out; their process may have died over them."""
@@ -194,6 +194,11 @@ class KeptRollouts:
             if run not in named:
                 store.delete(run)
         store.sweep()
+
+
+def _room_of(stat: os.stat_result) -> int:
+    """Return the bytes of the blocks of a file, of which a small one fills only a part."""
+    return max(stat.st_size, 512 * getattr(stat, "st_blocks", 0))
 
 
 def _entry_of(step: int, group: int, rollout: Rollout, reward: Reward, *, held_out: bool) -> KeptRollout:
