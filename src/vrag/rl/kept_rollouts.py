@@ -127,7 +127,7 @@ class KeptRollouts:
         disk refuses. None of the rollouts counts then.
         """
         paths: dict[str, Path] = {}
-        group, written = -1, 0
+        group, written = -1, self._measure(step, self.entries)
         made: list[KeptRollout] = []
         for rollout, reward in scored[: MAX_HELD_OUT if held_out else None]:
             if rollout.attempt.sample == 0:

@@ -36,13 +36,15 @@ MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 50, 40
 def show(
     training: Path = typer.Argument(..., metavar="FOLDER", help="Output folder of `vrag train local rl`."),
     rollout: str | None = typer.Argument(
-        None, help="Name of a rollout as listed, such as 400/3.5, or the id of its run: it is opened."
+        None,
+        metavar="[ROLLOUT]",
+        help="Name of a rollout as listed, such as 400/3.5, or the id of its run: it is opened.",
     ),
     step: int | None = typer.Option(
         None, "--step", min=0, help="Step whose rollouts are listed.", show_default="the last one kept"
     ),
     part: str | None = typer.Option(
-        None, "--part", help="Part of the reward to order by, such as retrieval.", show_default="their sum"
+        None, "--part", help="Part of the reward to order by, such as retrieval.", show_default="the total"
     ),
     held_out: bool = typer.Option(False, "--held-out", help="List the rollouts of evaluations instead."),
     limit: int = typer.Option(5, "--limit", "-n", min=1, help="Rollouts of each list."),
