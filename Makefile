@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 	cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 \
 	nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 # All but `verl`, which wants another transformers.
-EXTRAS := faiss heic mcp models otel qdrant ray streamlit train video
+EXTRAS := faiss heic mcp models otel qdrant ray streamlit tensorboard train video wandb
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft

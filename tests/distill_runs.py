@@ -24,7 +24,7 @@ QWEN25 = PROFILES["qwen2.5-vl"]
 QUESTION = "How many passengers?"
 SEARCH = write_turn("Who sails?", Search("passengers in 2024"))
 OTHER = write_turn("The price.", Search("ticket prices"))
-ANSWER = write_turn("It says so.", Answer("48,200"))
+ANSWER = write_turn("It says so.", Answer("48,200 [1]"))
 
 
 def crop(*box: float, image: int | None = None) -> str:

@@ -38,6 +38,9 @@ FEWER: Mapping[str, str] = {
     "--documents 25": "--documents 5 --pages 2",
     "--count 800": "--count 8",
     "--steps 600": "--steps 1 --batch 4",
+    "--steps 300": "--steps 1 --batch 4",
+    "--steps 50": "--steps 1 --questions 1 --group 2",
+    "paid 50/0.3": "paid 1/0.0",
     "--steps 400": "--steps 1 --questions 1 --group 2",
     "--steps 20": "--steps 1 --questions 1 --group 2",
 }
@@ -252,11 +255,12 @@ def test_write_an_embedder(reader: Reader) -> None:
 def test_train_a_small_agent_with_a_reward_of_its_own(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tutorial of the reward goes on in the folder of that of the agent."""
+    """The tutorials of rewards go on in the folder of that of the agent."""
     require("train", "torch", "transformers")
     monkeypatch.setenv("VRAG_MAX_TOKENS", "24")
     reader.follow("train-a-small-agent.md", is_compared=False)
     reader.follow("write-a-reward.md")
+    reader.follow("read-rollouts.md", is_compared=False)
 
 
 def test_every_tutorial_is_followed() -> None:

@@ -140,6 +140,26 @@ class TestTheChain:
         done("train", "plot", trained, "--out", tmp_path / "curves.svg")
         assert (tmp_path / "curves.svg").read_text().startswith("<svg")
 
+    def test_its_rollouts_are_shown(self, trained: Path) -> None:
+        told = json.loads(done("train", "show", trained, "--json"))
+        assert (told["steps"], told["step"]) == ([2], 2), "the last one is kept"
+        (best,) = told["best"]
+        assert best["reward"]["parts"].keys() == {"retrieval", "answer", "pattern"}
+        assert best["rollout"]["question"] in done("train", "show", trained, best["name"])
+        assert json.loads(done("train", "show", trained, "--held-out", "--json"))["steps"] == [0, 2]
+
+    def test_none_are_kept_where_none_are_wanted(self, desk: Path, tmp_path: Path) -> None:
+        assert rl(desk, tmp_path / "run", "--steps", "1", "--keep-every", "0").exit_code == 0
+        assert "has no kept rollouts" in refusal(invoke("train", "show", tmp_path / "run"))
+
+    def test_its_measures_are_logged(self, desk: Path, tmp_path: Path) -> None:
+        require("tensorboard", "tensorboard")
+        assert rl(desk, tmp_path / "run", "--steps", "1", "--log", "tensorboard").exit_code == 0
+        assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
+        assert "excel is not one of tensorboard, wandb" in refusal(
+            rl(desk, tmp_path / "run", "--log", "excel")
+        )
+
     @pytest.mark.parametrize("more", [(), ("--blank",)])
     def test_it_is_evaluated(
         self,

@@ -103,7 +103,7 @@ class ExpertScript:
             return self._say('```json\n{"think": "Who sails?", "search": "passengers in 2024 ferry"}\n```')
         if images == 1:
             return self._say('{"think": "Too small to read.", "bbox": [0, 0, 1000, 1000]}')
-        return self._say('{"think": "It says 48,200.", "answer": "48,200"}')
+        return self._say('{"think": "It says 48,200.", "answer": "48,200 [2]"}')
 
     def _grounder(self, fault: int, images: int, before: int) -> Reply:
         if fault == 6:

@@ -17,7 +17,7 @@ from vrag.agent.events import ImageShown, ModelCalled, ModelRetried, SearchRetur
 from vrag.agent.runs.replay import replay
 from vrag.distill.sample_store import SampleOutcome, SampleStore
 from vrag.distill.sampler import ExpertSampling, OracleSearcher, sample_cases
-from vrag.distill.select import trace, view_of
+from vrag.distill.select import SelectionOptions, select_samples, trace, view_of
 from vrag.errors import CollectionError, SampleError
 from vrag.geometry import Box, Space, iou
 from vrag.model_profiles import PROFILES
@@ -186,13 +186,44 @@ def test_without_the_oracle_a_run_sees_what_the_search_ranks_first(tmp_path: Pat
     def script(number: int, text: str = "") -> Say:
         return Say(text or '{"think": "t", "search": "annual report prices ferry ticket"}', piece=200)
 
-    replies = [script(0), script(0, '{"think": "t", "answer": "1"}'), script(0, '{"score": 1}')]
+    replies = [script(0), script(0, '{"think": "t", "answer": "1 [1]"}'), script(0, '{"score": 1}')]
     for oracle, page in ((False, 1), (True, 2)):
         with ChatServer(replies, models=None) as server:
             store, _ = run_cases(tmp_path / str(oracle), server.url, 1, oracle=oracle)
         run = store.runs.read(by_uid(store)["case-0"].run or "")
         assert [e.page for e in run.events if isinstance(e, ImageShown)] == [page]
         assert [len(e.hits) for e in run.events if isinstance(e, SearchReturned)] == [4]
+
+
+def test_a_planner_that_cites_nothing_is_asked_again(tmp_path: Path) -> None:
+    """The instruction of the learner asks for citations: without them it would learn to leave them out."""
+    search = '{"think": "t", "search": "passengers in 2024 ferry"}'
+    uncited, unshown, cited = (f'{{"think": "t", "answer": "48,200{end}"}}' for end in ("", " [2]", " [1]"))
+    replies = [Say(text, piece=200) for text in (search, uncited, unshown, cited, '{"score": 5}')]
+    with ChatServer(replies, models=None) as server:
+        store, _ = run_cases(tmp_path, server.url, 1)
+    record = by_uid(store)["case-0"]
+    run = store.runs.read(record.run or "")
+    assert run.result.steps[-1].reply == "<think>t</think>\n<answer>48,200 [1]</answer>"
+    assert (run.result.answer, record.cites_gold) == ("48,200", True)
+    assert record.experts["planner"].faults == 2
+    assert "cites no image" in server.requests[2].text
+
+
+def test_an_answer_that_cites_another_page_than_the_gold_one_says_so(tmp_path: Path) -> None:
+    replies = [
+        Say(text, piece=200)
+        for text in (
+            '{"think": "t", "search": "annual report prices ferry ticket"}',
+            '{"think": "t", "answer": "48,200 [1]"}',
+            '{"score": 5}',
+        )
+    ]
+    with ChatServer(replies, models=None) as server:
+        store, _ = run_cases(tmp_path, server.url, 1, oracle=False)
+    assert by_uid(store)["case-0"].cites_gold is False
+    (dropped,) = select_samples(store, SelectionOptions()).dropped
+    assert dropped.reason == "Its answer does not cite a page that is known to hold it."
 
 
 def test_tokens_and_cost_are_told_per_expert(sampled: tuple[SampleStore, SamplingProgress]) -> None:

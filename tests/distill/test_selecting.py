@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from distill_runs import ANSWER, OTHER, SEARCH, add_record, crop, record_sample, store_in
 
+from vrag.agent.actions import Answer
+from vrag.distill.expert_messages import write_turn
 from vrag.distill.sample_store import Sample, SampleAttempt, SampleOutcome, SampleStore
 from vrag.distill.select import (
     SampleSelection,
@@ -40,6 +42,10 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     record_sample(store, "edge", SEARCH, crop(100, 100, 5000, 300), ANSWER)
     record_sample(store, "thoughtless", "<search>passengers in 2024</search>", ANSWER)
     record_sample(store, "mille", SEARCH, crop(0, 0, 1000, 1000), ANSWER, profile=PROFILES["qwen3-vl"])
+    uncited = write_turn("It says so.", Answer("48,200"))
+    record_sample(store, "uncited", SEARCH, uncited)
+    record_sample(store, "unshown", SEARCH, write_turn("It says so.", Answer("48,200 [3].")))
+    record_sample(store, "abstains", SEARCH, write_turn("It is not there.", Answer("Not answerable")))
     gone = record_sample(store, "gone", SEARCH, ANSWER)
     shutil.rmtree(store.runs.directory / (gone.run or "?"))
     broken = SampleAttempt(run="20260101-0", reason="The planner: no answer.")
@@ -60,9 +66,10 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
 
 def test_every_dropped_sample_says_why(mixed: SampleStore) -> None:
     selection = select_samples(mixed, SelectionOptions())
-    assert {one.uid for one in selection.kept} == {"good", "closer", "mille"}
+    kept = {"good", "closer", "mille", "abstains"}
+    assert {one.uid for one in selection.kept} == kept
     found = reasons(selection)
-    assert found.keys() | {"good", "closer", "mille"} == {s.uid for s in mixed.samples.read()}
+    assert found.keys() | kept == {s.uid for s in mixed.samples.read()}
     assert found["low"] == "Its score is 4: So."
     assert found["blind"] == "It has 1 steps, not 2 to 6."
     assert found["guess"] == "It has 0 images, not 1 to 6."
@@ -70,6 +77,8 @@ def test_every_dropped_sample_says_why(mixed: SampleStore) -> None:
     assert found["invalid"].startswith("A turn was not carried out: The box")
     assert found["edge"] == "The box of turn 2 does not lie inside its picture."
     assert found["thoughtless"] == "A reply does not follow the grammar."
+    for uid in ("uncited", "unshown"):
+        assert found[uid] == "Its answer cites nothing that was shown, as the instruction asks."
     assert found["gone"].startswith("Its run cannot be read")
     assert found["failed"] == "It is failed: The planner: no answer."
 
@@ -90,7 +99,7 @@ def test_the_choice_is_written_beside_the_samples(mixed: SampleStore) -> None:
     dropped = (mixed.directory / "dropped.jsonl").read_text().splitlines()
     assert {json.loads(line)["uid"]: json.loads(line)["reason"] for line in dropped} == reasons(selection)
     report = json.loads((mixed.directory / "selection.json").read_text())
-    assert report["kept"] == 3
+    assert report["kept"] == 4
     assert report["reasons"]["score"] == 1
 
 

@@ -39,6 +39,7 @@ from tiny_world import (
 from vrag.errors import ModelError, TrainingError
 from vrag.rl import batched_policy
 from vrag.rl.checkpoints import Checkpoints
+from vrag.rl.kept_rollouts import MEGABYTE, KeptRollouts, read_kept_rollouts, read_kept_run
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.model import open_network
 from vrag.rl.sft_dataset import sft_rows
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 OPTIONS = RlOptions(
     steps=6, questions=2, group=3, max_tokens=6, entropy=0.01, evaluate_every=3, save_every=2,
-    update=UpdateOptions(lr=1e-2, warmup=2),
+    keep_every=2, update=UpdateOptions(lr=1e-2, warmup=2),
 )  # fmt: skip
 
 
@@ -81,7 +82,9 @@ async def training(
     checkpoints = Checkpoints(folder)
     begun = checkpoints.begin(options.model_dump(mode="json"))
     network = open_network(begun.folder if begun else model or tiny(), device="cpu")
-    with MetricsFile.open(folder / FILE, after=begun.step if begun else None) as file:
+    after = begun.step if begun else None
+    kept = KeptRollouts.open(folder, after=after, max_bytes=MEGABYTE)
+    with MetricsFile.open(folder / FILE, after=after) as file:
         trainer = LocalTrainer(
             network,
             agents(network, steps=2),
@@ -91,6 +94,7 @@ async def training(
             options,
             checkpoints,
             file,
+            kept=kept,
         )
         async with aclosing(trainer.train(begun)) as steps:
             async for step in steps:
@@ -110,6 +114,17 @@ def trained(folder: Path, options: RlOptions = OPTIONS, *, stop: int | None = No
         return None if last is None else weights(last.network)
 
     return asyncio.run(train())
+
+
+def rollouts(folder: Path) -> list[dict[str, Any]]:
+    """The kept rollouts, each with its replies; without what differs from one time to the next."""
+    entries = read_kept_rollouts(folder)
+    assert {path.name for path in (folder / "rollouts" / "runs").iterdir()} == {
+        entry.rollout.run for entry in entries
+    }
+    lines = [entry.model_dump(exclude={"rollout": {"run", "seconds"}}) for entry in entries]
+    replies = [[step.reply for step in read_kept_run(folder, entry).result.steps] for entry in entries]
+    return [line | {"replies": said} for line, said in zip(lines, replies, strict=True)]
 
 
 def optimizer(folder: Path) -> dict[str, Any]:
@@ -158,6 +173,7 @@ class TestStoppedAndGoneOnWith:
         assert same(optimizer(tmp_path), optimizer(whole[0]))
         steps = [line["step"] for line in metrics(tmp_path / FILE)]
         assert steps == [0, 1, 2, 3, 4, 5, 6]
+        assert rollouts(tmp_path) == rollouts(whole[0])
 
     @pytest.mark.slow
     def test_a_process_that_is_killed_loses_nothing(self, whole: tuple[Path, Any], tmp_path: Path) -> None:
@@ -187,8 +203,21 @@ class TestStoppedAndGoneOnWith:
         assert same(trained(tmp_path / "rl"), whole[1])
         assert metrics(tmp_path / "rl" / FILE) == metrics(whole[0] / FILE)
         assert same(optimizer(tmp_path / "rl"), optimizer(whole[0]))
+        assert rollouts(tmp_path / "rl") == rollouts(whole[0])
         done = test_supervised.taught(tmp_path / "sft")
         assert done is None or same(done, test_supervised.taught(tmp_path / "other"))
+
+    def test_rollouts_of_some_steps_are_kept(self, whole: tuple[Path, Any]) -> None:
+        kept = [
+            (line["step"], line["held_out"], line["group"], line["sample"]) for line in rollouts(whole[0])
+        ]
+        made = [
+            (step, False, group, sample) for step in (2, 4, 6) for group in (0, 1) for sample in (0, 1, 2)
+        ]
+        assert kept == [(0, True, 0, 0), *made[:12], *made[12:], (6, True, 0, 0)]
+        assert all(
+            line["reward"]["parts"] == {"pattern": line["reward"]["total"]} for line in rollouts(whole[0])
+        )
 
     def test_one_that_is_done_is_done(self, whole: tuple[Path, Any]) -> None:
         before = metrics(whole[0] / FILE)
@@ -205,6 +234,7 @@ class TestStoppedAndGoneOnWith:
         lines = metrics(tmp_path / FILE)
         assert [line["step"] for line in lines] == [0, 1]
         assert lines[-1]["eval/accuracy"] == 1.0
+        assert [entry.step for entry in read_kept_rollouts(tmp_path)] == [0, *[1] * 7], "the last one is kept"
         assert trained(tmp_path, options) is None, "and stays so"
 
 

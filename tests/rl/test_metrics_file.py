@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
 import signal
+import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import require
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.errors import RunError
-from vrag.rl.metrics import MetricsFile, TrainingMetrics, latest, names, read_metrics, series
+from vrag.errors import MissingExtra, RunError, TrainingError
+from vrag.rl.metrics import LOGGERS, MetricsFile, TrainingMetrics, latest, names, read_metrics, series
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+LOG_BLOCK = 32_768
+"""Bytes of a block of a log of LevelDB."""
 
 
 def steps(path: Path) -> list[int]:
@@ -221,3 +227,116 @@ def test_cutting_keeps_the_lines_up_to_the_step_whatever_the_end(
         pass
     kept = [line for line, (step, _) in zip(lines, written, strict=True) if step <= after]
     assert target.read_text() == "".join(kept)
+
+
+def tensorboard(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard itself reads: steps and values by name."""
+    module: Any = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    reader = module.EventAccumulator(str(folder / "tensorboard"))
+    reader.Reload()
+    return {
+        name: [(event.step, round(event.value, 6)) for event in reader.Scalars(name)]
+        for name in reader.Tags()["scalars"]
+    }
+
+
+@pytest.mark.slow
+class TestTensorBoard:
+    @pytest.fixture(autouse=True)
+    def installed(self) -> None:
+        require("tensorboard", "torch", "tensorboard")
+
+    def test_it_reads_what_is_in_the_file(self, tmp_path: Path) -> None:
+        with MetricsFile.open(tmp_path / "metrics.jsonl", after=None, loggers=["tensorboard"]) as file:
+            file.write(1, {"reward": 0.25, "reward/answer": 1, "kl": math.nan})
+            assert tensorboard(tmp_path) == {"reward": [(1, 0.25)], "reward/answer": [(1, 1.0)]}, "at once"
+
+    @pytest.mark.parametrize("after", [None, 3])
+    def test_steps_that_are_made_again_are_not_there_twice(self, after: int | None, tmp_path: Path) -> None:
+        target = tmp_path / "metrics.jsonl"
+        with MetricsFile.open(target, after=None, loggers=["tensorboard"]) as file:
+            for step in range(1, 6):
+                file.write(step, {"reward": 0.0})
+        with MetricsFile.open(target, after=after, loggers=["tensorboard"]) as file:
+            for step in range((after or 0) + 1, 7):
+                file.write(step, {"reward": 1.0})
+        assert tensorboard(tmp_path) == {"reward": list(series(read_metrics(target), "reward"))}
+
+    def test_one_that_is_asked_for_later_is_given_what_was_before(self, path: Path) -> None:
+        with MetricsFile.open(path, after=10, loggers=["tensorboard"]) as file:
+            file.write(11, {"reward": 0.5})
+        expected = {name: list(series(read_metrics(path), name)) for name in ("reward", "eval/accuracy")}
+        assert tensorboard(path.parent) == expected
+
+
+@pytest.mark.slow
+class TestWandb:
+    @pytest.fixture(autouse=True)
+    def installed(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        require("wandb", "wandb")
+        monkeypatch.setenv("WANDB_SILENT", "true")
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.delenv("WANDB_API_KEY", raising=False)
+
+    def test_a_run_without_a_server_holds_every_step(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WANDB_MODE", "offline")
+        (path.parent / "training.json").write_text('{"seed": 7}')
+        for after, reward in ((10, 0.5), (11, 0.75)):
+            with MetricsFile.open(path, after=after, loggers=["wandb"]) as file:
+                file.write(after + 1, {"reward": reward})
+        importlib.import_module("wandb").teardown()  # as at the end of a process: its files are complete
+        runs = sorted(
+            (path.parent / "wandb").glob("offline-run-*/*.wandb"), key=lambda file: file.stat().st_mtime
+        )
+        assert len({file.name for file in runs}) == 1, "the second process continues the run of the first"
+        first, second = map(wandb_history, runs)
+        assert first == [
+            *({"step": record.step, **record.values} for record in read_metrics(path)[:12]),
+            {"step": 11, "reward": 0.5},
+        ]
+        assert second == [{"step": 12, "reward": 0.75}]
+
+    def test_without_a_login_it_says_what_to_do(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("WANDB_MODE", "online")
+        monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+        with (
+            pytest.raises(TrainingError, match="W&B cannot be used") as told,
+            MetricsFile.open(path, after=10, loggers=["wandb"]),
+        ):
+            pass
+        assert "WANDB_MODE=offline" in (told.value.hint or "")
+
+
+def wandb_history(file: Path) -> list[dict[str, Any]]:
+    """The measures in the file of a run: a log of LevelDB behind 7 bytes of its own, of W&B's messages."""
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
+    data, at, message = file.read_bytes(), 7, b""
+    lines: list[dict[str, Any]] = []
+    while at + 7 <= len(data):
+        if LOG_BLOCK - at % LOG_BLOCK < 7:  # no room for a header
+            at += LOG_BLOCK - at % LOG_BLOCK
+            continue
+        size, kind = struct.unpack_from("<HB", data, at + 4)
+        message += data[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in {1, 4}:  # whole, or the last part
+            record = messages.Record.FromString(message)
+            message = b""
+            if record.WhichOneof("record_type") == "history":
+                items = {
+                    "/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item
+                }
+                lines.append({name: value for name, value in items.items() if not name.startswith("_")})
+    return lines
+
+
+def test_a_logger_that_is_not_installed_names_its_extra(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = path.read_bytes()
+    for name in LOGGERS:
+        monkeypatch.setitem(sys.modules, name, None)
+        message = rf"{name} is not installed\. Run: pip install .*\[{name}\]"
+        with pytest.raises(MissingExtra, match=message), MetricsFile.open(path, after=10, loggers=[name]):
+            pass
+    assert path.read_bytes() == before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -54,11 +56,18 @@ def answered(script: list[str]) -> str:
     return action.text
 
 
-def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1, select: int = 0) -> RunResult:
+def runs(
+    case: Case,
+    demonstrator: ScriptedDemonstrator,
+    hits: int = 1,
+    instruction: str | None = None,
+    select: int = 0,
+) -> RunResult:
     words = ("amber bridge", "calm river", "amber river", "calm bridge")
     pages = tuple(page("a.pdf", number, name) for number, name in enumerate(words, 1))
+    profile = replace(PROFILES["qwen3-vl"], instruction=instruction, graph_instruction=instruction)
     environment = Environment(
-        MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits, select=select)
+        MemorySearcher(pages), profile, EnvironmentOptions(hits=hits, show=min(hits, 10), select=select)
     )
     events = list(
         Agent(demonstrator, environment, Vimrag() if demonstrator.graph else VragMethod()).stream(case.query)
@@ -157,6 +166,35 @@ class TestGraph:
         assert '"is_useful": true' in script[3]
 
 
+@pytest.mark.parametrize("graph", [False, True])
+class TestCitations:
+    """As the instruction asks for them: without them, a model would learn to leave them out."""
+
+    @pytest.mark.parametrize("hits", [1, 3])
+    def test_each_colour_cites_what_its_search_has_found(self, hits: int, graph: bool) -> None:
+        pages = (page("a.pdf", 1, "").id, page("a.pdf", 2, "").id)
+        skilled = ScriptedDemonstrator(TWO, Random(1), 1.0, 1.0, graph=graph, detours=1.0, pages=pages)
+        run = runs(TWO, skilled, hits)
+        assert run.answer == "red blue"
+        assert re.search(r"red \[\w+\] blue \[\w+\]", run.steps[-1].reply)
+        assert {one.source for one in run.citations} == {"model"}
+        cited = {run.evidence[number - 1].page for one in run.citations for number in one.numbers}
+        assert cited == {1, 2} or (graph and cited > {1, 2}), "a node cites all that it remembers"
+
+    def test_an_instruction_that_asks_for_none_gets_none(self, graph: bool) -> None:
+        script = ScriptedDemonstrator(TWO, Random(1), 1.0, 1.0, graph=graph)
+        run = runs(TWO, script, instruction="Search, look, answer.")
+        assert run.steps[-1].reply == script.script[-1]
+        assert "[n" not in run.steps[-1].reply.replace('["n', "")
+        assert "[1]" not in run.steps[-1].reply
+
+    def test_where_nothing_was_found_nothing_is_cited(self, graph: bool) -> None:
+        if graph:
+            return  # its node is cited all the same: it says that there was nothing
+        run = runs(ONE, ScriptedDemonstrator(ONE, Random(1), names=(("odd",), ("word",))))
+        assert "[" not in run.steps[-1].reply
+
+
 class TestPolicy:
     def test_says_its_script_turn_by_turn(self) -> None:
         """The last turn again, should it be asked once more."""
@@ -184,14 +222,16 @@ class TestPolicy:
             assert case.reference_answer in script[-1]
 
 
+THIRD = page("a.pdf", 3, "").id
+
+
 @pytest.mark.parametrize("skill", [0.0, 1.0])
 def test_a_page_is_selected_after_each_search(skill: float) -> None:
-    def is_gold(id: str) -> bool:
-        return id.endswith("-3")
-
     selected: list[tuple[int, ...]] = []
     for seed in range(20):
-        demonstrator = ScriptedDemonstrator(ONE, Random(seed), 1.0, selecting=skill, is_gold=is_gold)
+        demonstrator = ScriptedDemonstrator(
+            ONE, Random(seed), 1.0, selecting=skill, selects=True, pages=(THIRD,)
+        )
         run = runs(ONE, demonstrator, hits=4, select=4)
         assert [step.action for step in run.steps] == [None, "select", None]
         selected.append(tuple(image.page for image in run.steps[1].shown))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, Turn, parse, render
+from vrag.agent.answers.markers import take_markers
 from vrag.agent.environment import fault_of
 from vrag.agent.policy import EnclosedImage, Message, Picture, Role, Text
 from vrag.agent.prompts import encodable, material
@@ -136,6 +137,24 @@ def read_score(reply: str) -> AnswerScore:
     if not isinstance(score, int | float) or isinstance(score, bool) or score not in range(1, 6):
         raise UnusableReplyError('"score" is not a whole number from 1 to 5.')
     return AnswerScore(int(score), encodable(why) if isinstance(why, str) else "")
+
+
+def cited_images(answer: str, shown: int) -> frozenset[int]:
+    """Return the numbers of the images that an answer cites, of so many that were shown.
+
+    >>> sorted(cited_images("It rose [1], to 12 crowns [Image 2][7].", 2))
+    [1, 2]
+    """
+
+    def describe(reference: str) -> str | None:
+        return reference if number(reference) in range(1, shown + 1) else None
+
+    def number(reference: str) -> int:
+        digits = reference.removeprefix("Image ")
+        return int(digits) if digits.isdecimal() else 0
+
+    references = [name for marker in take_markers(answer, describe).markers for name in marker.references]
+    return frozenset(number(name) for name in references if describe(name))
 
 
 def write_turn(thought: str, action: Action) -> str:

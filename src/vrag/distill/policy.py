@@ -19,6 +19,7 @@ from vrag.distill.expert_messages import (
     PlannerReply,
     UnusableReplyError,
     box_sides,
+    cited_images,
     feasible,
     pictures_in,
     read_box,
@@ -106,6 +107,8 @@ class ExpertPolicy:
             plan = read_plan(text)
             if last and not isinstance(plan.action, Answer):
                 raise UnusableReplyError("This was the last turn, and there is no answer in it.")
+            if isinstance(plan.action, Answer):
+                _check_citations(plan.action, len(pictures))
             if isinstance(plan.action, Crop):
                 picture = _find_picture(plan.action, pictures)
                 if self.experts.grounder is None:
@@ -155,6 +158,15 @@ class ExpertPolicy:
         """Count the tokens of all prompts and of all replies so far."""
         used = self.usage.values()
         return sum(usage.prompt_tokens for usage in used), sum(usage.completion_tokens for usage in used)
+
+
+def _check_citations(answer: Answer, shown: int) -> None:
+    """Raise `UnusableReplyError` if an answer cites none of the images shown: learners are told to cite."""
+    if shown and not answer.abstains and not cited_images(answer.text, shown):
+        raise UnusableReplyError(
+            "The answer cites no image: after each statement, write the number of the image that shows it in "
+            "brackets, as [1]."
+        )
 
 
 def _find_picture(crop: Crop, pictures: Sequence[Picture]) -> Picture:

@@ -98,6 +98,8 @@ class Sample(_FrozenSample):
     """By the judge; None where the case failed."""
     why: str = ""
     """The judge's reason, or why the case failed."""
+    cites_gold: bool | None = None
+    """True if the answer cites a gold page; None without an answer, and for a case without gold pages."""
     attempts: tuple[SampleAttempt, ...] = ()
     """Those without a result, in order."""
     experts: dict[str, ExpertUsage] = Field(default_factory=dict)

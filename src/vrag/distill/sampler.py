@@ -23,7 +23,7 @@ from vrag.agent.events import RunFailed
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import material
 from vrag.agent.runs.run_store import StoredRun
-from vrag.cases.annotations import is_gold
+from vrag.cases.annotations import gold_documents, gold_pages, is_gold
 from vrag.chat.messages import ChatMessage, ChatText
 from vrag.distill.expert_messages import read_score
 from vrag.distill.experts import Experts, consult, prompt
@@ -36,6 +36,7 @@ from vrag.distill.sample_store import (
     SampleWriter,
     is_complete,
 )
+from vrag.distill.select import cited_evidence
 from vrag.errors import ModelError, SampleError, VragError
 from vrag.model_profiles import Profile
 from vrag.search.searcher import ForwardedItems, Searcher
@@ -281,6 +282,7 @@ class _Trial:
             run=run.id if run else last,
             score=score,
             why=why,
+            cites_gold=_cites_gold(run, self.case) if run else None,
             attempts=tuple(self.attempts),
             experts={
                 expert.role: self.usage[expert.role]
@@ -288,6 +290,15 @@ class _Trial:
                 if expert.role in self.usage
             },
         )
+
+
+def _cites_gold(run: StoredRun, case: Case) -> bool | None:
+    """Check whether the answer of a run cites a gold page; None without an answer, and without gold."""
+    pages, documents = gold_pages(case), gold_documents(case)
+    if run.result.answer is None or not (pages or documents):
+        return None
+    cited = cited_evidence(run)
+    return any(place.document in documents or (place.document, place.page) in pages for place in cited)
 
 
 def _describe_failure(run: StoredRun) -> str:

@@ -1,4 +1,4 @@
-"""Selection of samples for training: right answers, of every length, with and without crops."""
+"""Selection of samples for training: right answers that cite, of every length, with and without crops."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from vrag.agent.actions import Action, Crop, Flag, Search, Turn, parse
 from vrag.agent.events import ImageShown, InvalidAction, ModelCalled
+from vrag.agent.evidence import Evidence
 from vrag.agent.runs.run_store import StoredRun
 from vrag.atomic_io import write_lines, write_whole
 from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
@@ -83,6 +84,13 @@ def view_of(image: ImageShown, shown: Size | None = None) -> View:
     x1, y1, x2, y2 = image.box
     item = Size(round(region.width / max(x2 - x1, 1e-9)), round(region.height / max(y2 - y1, 1e-9)))
     return View(item, region, shown or Size(image.width, image.height))
+
+
+def cited_evidence(run: StoredRun) -> list[Evidence]:
+    """Return what the model cited in the answer of a run, by markers that name what it was shown."""
+    result = run.result
+    numbers = {n for citation in result.citations if citation.source == "model" for n in citation.numbers}
+    return [result.evidence[number - 1] for number in sorted(numbers)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +230,8 @@ def _check(sample: Sample, store: SampleStore, options: SelectionOptions) -> Sel
     steps = trace(run)
     if fault := _find_fault(run, steps, options):
         return fault
+    if sample.cites_gold is False:
+        return "Its answer does not cite a page that is known to hold it.", "citation"
     actions = [turn.action for turn in steps.turns]
     return SelectedSample(
         uid=sample.uid,
@@ -243,8 +253,15 @@ def _find_fault(run: StoredRun, steps: RunTrace, options: SelectionOptions) -> t
     ):
         if not least <= count <= most:
             return f"It has {count} {kind}, not {least} to {most}.", kind
+    return _find_fault_of_replies(run, steps)
+
+
+def _find_fault_of_replies(run: StoredRun, steps: RunTrace) -> tuple[str, str] | None:
+    """Return what is wrong with the words of a run, and the kind of that; None if nothing is."""
     if any(turn.flags for turn in steps.turns):
         return "A reply does not follow the grammar.", "grammar"
+    if run.result.answer is not None and not cited_evidence(run):
+        return "Its answer cites nothing that was shown, as the instruction asks.", "citation"
     try:
         profile = profile_named(run.started.settings.profile)
     except SettingsError as error:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vrag.agent.actions import Flag
@@ -70,9 +71,14 @@ class RunPage:
         return self.html.encode()
 
 
-def page_of(run: StoredRun, links: PlaceLinks = NO_LINKS) -> RunPage:
-    """Return the page of a stored run, with its images; `links` lead to its places."""
-    return _page(RunView.of_run(run), image_reader([run]), links)
+def page_of(
+    run: StoredRun, links: PlaceLinks = NO_LINKS, facts: Mapping[str, str] = MappingProxyType({})
+) -> RunPage:
+    """Return the page of a stored run, with its images.
+
+    `links` lead to its places; `facts` are words by name that are shown with its cost.
+    """
+    return _page(RunView.of_run(run), image_reader([run]), links, facts)
 
 
 def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> RunPage:
@@ -91,7 +97,12 @@ def graph_svg(graph: Graph) -> SvgDrawing:
     return SvgDrawing(render_page("graph.svg.jinja", style=style, **values))
 
 
-def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks = NO_LINKS) -> RunPage:
+def _page(
+    run: RunView,
+    read: Callable[[str], bytes | None],
+    links: PlaceLinks = NO_LINKS,
+    facts: Mapping[str, str] = MappingProxyType({}),
+) -> RunPage:
     settings = run.settings
     crops = [evidence.crop_sha256 for end in run.all(AnswerGiven) for evidence in end.evidence]
     hashes = [*run.started.attached, *(shown.sha256 for shown in run.pictures), *filter(None, crops)]
@@ -104,7 +115,7 @@ def _page(run: RunView, read: Callable[[str], bytes | None], links: PlaceLinks =
         image_store=store,
         figures=Figures(run, store),
         links=links,
-        totals=cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
+        totals={**facts} | cost_figures([run]) | {"pictures seen": amount(len(run.pictures))},
         style="",
         **_graph_values(run.result.graph or Graph(), GraphFigure.of(run, store)),
         step_of={request.node: request.step for request in reversed(requests)},

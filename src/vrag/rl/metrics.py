@@ -4,6 +4,9 @@
 that is killed leaves at worst a torn last line. One that resumes from the checkpoint of step N removes
 later lines and writes them again, so that no step is lost or there twice. For this to hold, every
 line of step N has to be written before the checkpoint of step N is.
+
+Loggers are given each line once it is in the file: TensorBoard and Weights & Biases, which show it. A logger
+that a training begins to use later is given the earlier lines as well.
 """
 
 from __future__ import annotations
@@ -11,15 +14,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+import secrets
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from vrag.atomic_io import Journal, read_lines, write_lines
-from vrag.errors import RunError
+from vrag.atomic_io import Journal, read_lines, write_lines, write_whole
+from vrag.embed.device import library
+from vrag.errors import MissingExtra, RunError, TrainingError, first_line
+from vrag.parsing import parse_json
 from vrag.rollouts.resumable_store import report_disk_errors
 
 FILE = "metrics.jsonl"
@@ -65,19 +71,23 @@ class MetricsFile:
 
     path: Path
     _journal: Journal
+    loggers: Sequence[MetricsLogger] = ()
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, *, after: int | None) -> Generator[MetricsFile]:
+    def open(cls, path: Path, *, after: int | None, loggers: Sequence[str] = ()) -> Generator[MetricsFile]:
         """Open the file behind the lines that count.
 
         Args:
             path: The file; created with its folder if it does not exist.
             after: Step of the checkpoint that the training resumes from: later lines are removed, and a torn
                 one at the end. None for a training that begins: every line is.
+            loggers: Names of `LOGGERS` that are given each line.
 
         Raises:
             RunError: If a line that is whole is damaged, or the disk refuses.
+            MissingExtra: If the package of a logger is not installed.
+            TrainingError: If a logger cannot be opened.
         """
         with report_disk_errors(path, RunError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,8 +100,9 @@ class MetricsFile:
             if len(kept) < len(lines):
                 write_lines(path, kept)
             journal = Journal(path)
-        with journal:
-            yield cls(path, journal)
+        with journal, ExitStack() as stack:
+            opened = [stack.enter_context(_open_logger(name, path.parent, after, kept)) for name in loggers]
+            yield cls(path, journal, opened)
 
     def write(self, step: int, values: Mapping[str, float | None]) -> None:
         """Append a line; it is on disk when this returns.
@@ -107,6 +118,115 @@ class MetricsFile:
         line = json.dumps({"step": step, **kept}, allow_nan=False)
         with report_disk_errors(self.path, RunError):
             self._journal.append(line.encode())
+        _log(self.loggers, TrainingMetrics(step, kept))
+
+
+class MetricsLogger(Protocol):
+    """A program that shows the measures of a training."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take the measures of a step that have a value."""
+        ...
+
+    def close(self) -> None:
+        """Write what is left."""
+        ...
+
+
+class TensorBoardLogger:
+    """TensorBoard's event files, in `<training>/tensorboard`."""
+
+    def __init__(self, training: Path, after: int | None) -> None:
+        purge = 0 if after is None else after + 1  # TensorBoard forgets what earlier files say of these steps
+        writer = library("torch.utils.tensorboard").SummaryWriter
+        self._writer = writer(str(training / "tensorboard"), purge_step=purge)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the measures of a step; they are in the file when this returns."""
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+
+class WandbLogger:
+    """A run of Weights & Biases, at its server or, with `WANDB_MODE=offline`, in `<training>/wandb`.
+
+    A training that resumes continues the run. Its measures are drawn over their own steps, as W&B refuses
+    steps that it has had.
+    """
+
+    def __init__(self, training: Path, after: int | None) -> None:  # noqa: ARG002 - as all loggers
+        wandb = library("wandb")
+        file = training / "wandb" / "run-id"
+        file.parent.mkdir(exist_ok=True)
+        if not file.is_file():
+            write_whole(file, secrets.token_hex(4).encode())
+        settings = training / "training.json"
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "vrag"),
+                name=training.resolve().name,
+                dir=str(training),
+                id=file.read_text(),
+                resume="allow",
+                config=parse_json(settings.read_bytes()) if settings.is_file() else None,
+                settings=wandb.Settings(console="off", save_code=False, disable_git=True),
+            )
+        except wandb.Error as error:
+            hint = "Log in with `wandb login`, or set WANDB_MODE=offline."
+            raise TrainingError(f"W&B cannot be used: {first_line(error)}.", hint) from error
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Hand the measures of a step over."""
+        self._run.log({"step": step, **values})
+
+    def close(self) -> None:
+        """End the run, once everything is handed over."""
+        self._run.finish()
+
+
+LOGGERS: Mapping[str, Callable[[Path, int | None], MetricsLogger]] = {
+    "tensorboard": TensorBoardLogger,
+    "wandb": WandbLogger,
+}
+"""Loggers by name, which is also the name of their package and of the extra with it."""
+
+
+def require_loggers(names: Iterable[str]) -> None:
+    """Raise `MissingExtra` if the package of a logger is not installed."""
+    for name in names:
+        try:
+            library(name)
+        except MissingExtra as error:
+            raise MissingExtra(name, name) from error
+
+
+@contextmanager
+def _open_logger(
+    name: str, training: Path, after: int | None, lines: Iterable[bytes]
+) -> Generator[MetricsLogger]:
+    """Open a logger; one that is new in the training is given the lines of the file."""
+    require_loggers([name])
+    is_new = not (training / name).is_dir()
+    logger = LOGGERS[name](training, after)
+    try:
+        for number, line in enumerate(lines if is_new else (), 1):
+            _log([logger], _parse(line, number, training / FILE))
+        yield logger
+    finally:
+        logger.close()
+
+
+def _log(loggers: Iterable[MetricsLogger], line: TrainingMetrics) -> None:
+    values = {name: value for name, value in line.values.items() if value is not None}
+    for logger in loggers:
+        logger.log(line.step, values)
 
 
 def read_metrics(path: Path) -> tuple[TrainingMetrics, ...]:

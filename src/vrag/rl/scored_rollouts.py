@@ -63,13 +63,9 @@ class ScoredRollouts:
 
     async def evaluate(
         self, cases: Sequence[Case], samples: int = 1, temperature: float = 0.0
-    ) -> dict[str, float]:
-        """Average over the rollouts of cases: `eval/accuracy`, `eval/reward`, its parts.
-
-        The random numbers of an evaluation are the same at every step.
-        """
-        scored = await self.make(attempts_of(cases, samples), temperature, 0)
-        return {f"eval/{name}": value for name, value in mean_rewards(scored).items()}
+    ) -> list[ScoredRollout]:
+        """Make and score rollouts of cases; the random numbers of an evaluation are the same at every step."""
+        return await self.make(attempts_of(cases, samples), temperature, 0)
 
     async def make(
         self, attempts: Sequence[RolloutAttempt], temperature: float, step: int
@@ -124,6 +120,11 @@ def mean_rewards(scored: Sequence[ScoredRollout]) -> dict[str, float]:
         if parts:
             values[f"reward/{name}"] = sum(parts) / len(parts)
     return values
+
+
+def mean_evaluation(scored: Sequence[ScoredRollout]) -> dict[str, float]:
+    """Average the rewards of an evaluation: `eval/accuracy`, `eval/reward`, its parts."""
+    return {f"eval/{name}": value for name, value in mean_rewards(scored).items()}
 
 
 def mean_behaviour(scored: Sequence[ScoredRollout]) -> dict[str, float]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
 
 from vrag.agent.actions import Answer, Search, UseTool, render
 from vrag.agent.environment import SELECT
-from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply
+from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import asks_for_citations
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.synthesis.sampling import COLOURS, WORDS
 from vrag.types import Case
@@ -35,6 +36,8 @@ class ScriptedDemonstrator:
 
     It acts rightly with the probabilities below, and else as somebody might who knows only the grammar: it
     searches for a random name, or answers with a random colour. Without skills it teaches the format alone.
+    Where the instruction asks for citations, each colour cites its page if that was shown, and else what the
+    search for its name has shown.
     """
 
     case: Case
@@ -49,14 +52,20 @@ class ScriptedDemonstrator:
     """Probability that it searches for something else first, before each name."""
     selecting: float = 0.0
     """Probability that it selects a gold page where one was shown."""
-    is_gold: Callable[[str], bool] | None = None
-    """Whether a page, by its id, is gold, where one is selected after each search; None without selection."""
+    selects: bool = False
+    """True if it selects a page after each search (VRAG)."""
     labelled: bool = True
     """True if pages are selected by the numbers of their pictures; False by their positions, from 0."""
     names: tuple[Sequence[str], Sequence[str]] = (WORDS.first, WORDS.second)
     """First and second words of names."""
     colours: tuple[str, ...] = tuple(COLOURS)
+    pages: tuple[str, ...] = ()
+    """Ids of the pages that show the colours, in their order; empty where they are not known."""
     script: list[str] = field(init=False)
+    answer: list[str] = field(init=False, default_factory=list[str])
+    """The colours that it answers."""
+    sources: list[int] = field(init=False, default_factory=list[int])
+    """The turn whose search found each of them."""
     looks: dict[str, tuple[str, bool]] = field(init=False, default_factory=dict[str, "tuple[str, bool]"])
     """Colour and usefulness of a memory, by the turn that notes it for a single image."""
 
@@ -74,7 +83,7 @@ class ScriptedDemonstrator:
     def sampling(self) -> Mapping[str, float | int | str | bool]:
         """Its skills."""
         skills = {"searching": self.searching, "reading": self.reading, "detours": self.detours}
-        return skills if self.is_gold is None else {**skills, "selecting": self.selecting}
+        return {**skills, "selecting": self.selecting} if self.selects else skills
 
     async def reply(
         self,
@@ -83,10 +92,17 @@ class ScriptedDemonstrator:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Write the next turn of the script; the last one again when it has ended.
 
-        The script is fixed; only the page to select and the number of images to remember are read from the
+        The script is fixed; only the page to select and the images to remember and to cite are read from the
         history.
         """
         text = self.script[min(turn, len(self.script)) - 1]
+        instruction = history[0].parts[0] if history else None
+        if (
+            turn >= len(self.script)
+            and isinstance(instruction, Text)
+            and asks_for_citations(instruction.text)
+        ):
+            text = self._write_answer(self._find_sources(history))
         if text == SELECT:
             text = f"<think>select</think>{render(UseTool(SELECT, self._pick_page(history)))}"
         elif text in self.looks:
@@ -105,22 +121,22 @@ class ScriptedDemonstrator:
             if self.random.random() < self.detours:
                 turns.append(f"<think>search</think>{render(Search(self._any_name()))}")
             turns.append(f"<think>search</think>{render(Search(self._pick_name(name)))}")
-            if self.is_gold is not None:
+            self.sources.append(len(turns))
+            if self.selects:
                 turns.append(SELECT)
-        answer = " ".join(map(self._pick_colour, colours))
-        return [*turns, f"<think>answer</think>{render(Answer(answer))}"]
+        self.answer = [*map(self._pick_colour, colours)]
+        return [*turns, self._write_answer()]
 
     def _pick_page(self, history: Sequence[Message]) -> str:
         """Return the number of a page of the last message: a gold one, or any."""
         shown = [part for message in history[-1:] for part in message.parts if isinstance(part, Picture)]
         numbers = {(page.number if self.labelled else at): page.item for at, page in enumerate(shown)}
-        right = [number for number, item in numbers.items() if self.is_gold and self.is_gold(item)]
+        right = [number for number, item in numbers.items() if item in self.pages]
         is_skilled = self.random.random() < self.selecting
         return str(self.random.choice(right if is_skilled and right else list(numbers) or [0]))
 
     def _graph_script(self, names: Sequence[str], colours: Sequence[str]) -> list[str]:
         turns: list[str] = []
-        parents: list[str] = []
         searched = set[str]()
         for name, colour in zip(names, colours, strict=True):
             if self.random.random() < self.detours:
@@ -130,9 +146,26 @@ class ScriptedDemonstrator:
             number, query = len(turns) // 2 + 1, self._unused_name(self._pick_name(name), searched)
             turns += self._node(query, self._pick_colour(colour), True, number)
             searched.add(query)
-            parents.append(f"n{number}")
-        answer = AnswerNode(tuple(parents), " ".join(map(self._pick_colour, colours)))
-        return [*turns, f"<think>answer</think>{render_call(answer)}"]
+            self.sources.append(2 * number - 1)
+        self.answer = [*map(self._pick_colour, colours)]
+        return [*turns, self._write_answer()]
+
+    def _write_answer(self, sources: Sequence[str] = ()) -> str:
+        """Write the last turn; `sources` are the markers of the colours, empty for one without a source."""
+        text = " ".join(map(" ".join, zip(self.answer, sources, strict=True)) if sources else self.answer)
+        if self.graph:
+            parents = tuple(map(_node_id, self.sources))
+            return f"<think>answer</think>{render_call(AnswerNode(parents, text.strip()))}"
+        return f"<think>answer</think>{render(Answer(text.strip()))}"
+
+    def _find_sources(self, history: Sequence[Message]) -> list[str]:
+        """Return the markers of the colours; empty for one whose search has shown nothing."""
+        if self.graph:
+            return [f"[{_node_id(turn)}]" for turn in self.sources]
+        shown = [_list_images(message) for message in history if message.role is Role.USER]
+        numbers = {image.item: f"[{image.number}]" for images in shown for image in images}
+        found = [f"[{shown[turn][0].number}]" if shown[turn] else "" for turn in self.sources]
+        return [numbers.get(page, own) for page, own in zip(self.pages or found, found, strict=True)]
 
     def _node(self, name: str, colour: str, useful: bool, number: int) -> list[str]:
         look = _render_look(colour, useful, 1)
@@ -155,6 +188,15 @@ class ScriptedDemonstrator:
 
     def _any_name(self) -> str:
         return " ".join(map(self.random.choice, self.names))
+
+
+def _node_id(turn: int) -> str:
+    """Return the id of the node that the search of a turn makes; each has two turns."""
+    return f"n{turn // 2 + 1}"
+
+
+def _list_images(message: Message) -> list[Picture]:
+    return [part for part in message.parts if isinstance(part, Picture)]
 
 
 def _render_look(colour: str, useful: bool, images: int) -> str:

@@ -18,6 +18,7 @@ from vrag.model_profiles import Profile
 
 _QUESTION = "{question}"
 """The place of the question in the instructions of released checkpoints."""
+_CITING = re.compile(r"\bcit(?:e|es|ing|ations?)\b|in brackets after each statement", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\$(actions|box)\b")
 
 
@@ -59,6 +60,15 @@ def with_question(instruction: str, question: str) -> str | None:
     'Answer briefly. Question: How many?'
     """
     return instruction.replace(_QUESTION, question) if _QUESTION in instruction else None
+
+
+def asks_for_citations(instruction: str) -> bool:
+    """Return whether an instruction asks for the sources of an answer, as those of this folder do.
+
+    >>> asks_for_citations(prompt("rag.md")), asks_for_citations("Search, look, answer.")
+    (True, False)
+    """
+    return _CITING.search(instruction) is not None
 
 
 def texts(*, without: tuple[str, ...] = ()) -> list[str]:

@@ -223,13 +223,14 @@ class RunStore:
     """True if an event is on the disk before anybody is shown it."""
 
     @contextmanager
-    def record(self, meta: RunMeta | None = None) -> Generator[RunLog]:
+    def record(self, meta: RunMeta | None = None, run: str | None = None) -> Generator[RunLog]:
         """Open a new run, named by the time it began; raise `RunError` if the directory cannot be written.
 
-        Its metadata is on the disk before it has events, so that no run is ever without its owner.
+        Its metadata is on the disk before it has events, so that no run is ever without its owner. `run` is
+        the id of a run that was made elsewhere.
         """
         self.check_place()
-        run = new_run_id()
+        run = run or new_run_id()
         directory = self.directory / run
         with ExitStack() as stack:
             with _writing(self.directory):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from vrag.agent.agent import Agent
 from vrag.agent.methods import METHODS
-from vrag.cases.annotations import gold_pages
 from vrag.cli import options as opt
 from vrag.cli.session import index_documents
 from vrag.cli.terminal import console
@@ -38,10 +36,9 @@ from vrag.model_profiles import profile_named
 from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.rollouts.rollout import RolloutAttempt
 from vrag.rollouts.rollout_store import RolloutJob, open_rollout_store
-from vrag.search.searcher import Searcher
 from vrag.settings import Settings, load_settings
 from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
-from vrag.types import Case
+from vrag.types import Case, item_id
 
 DEFAULT_PROFILE = "qwen3-vl"
 """Without a model: the script sees no pictures, but they are shown to it at this family's size."""
@@ -118,7 +115,9 @@ def _open_script(
     """Return a function that makes the agent of an attempt, and everything that the runs are made with."""
     from vrag.agent.policies.local_model import family_of
 
-    searcher = BatchedSearcher(open_session(settings).searcher)
+    session = open_session(settings)
+    searcher = BatchedSearcher(session.searcher)
+    ids = {document.name: document.id for document in session.documents}
     profile = profile_named(DEFAULT_PROFILE) if model is None else family_of(model)
     environment = open_environment(settings, searcher, profile)
     names, colours = _vocabulary(cases)
@@ -132,7 +131,8 @@ def _open_script(
             graph=METHODS[settings.agent].uses_graph,
             names=names,
             colours=colours,
-            is_gold=partial(_is_gold_page, searcher, attempt.case) if selects else None,
+            pages=_gold_pages(attempt.case, ids),
+            selects=selects,
             labelled=profile.labelled,
         )
         return agent_of(settings, environment, policy, training=True)
@@ -141,9 +141,10 @@ def _open_script(
     return make_agent, {**run_settings, **skills, "seed": seed, "collection": searcher.version}
 
 
-def _is_gold_page(searcher: Searcher, case: Case, id: str) -> bool:
-    item = searcher.item(id)
-    return (item.document_name, item.ordinal) in gold_pages(case)
+def _gold_pages(case: Case, ids: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the ids of the pages of a case, in order; none where its document or a page is not known."""
+    pages = case.reference_page if len(case.reference_page) == len(names_in(case.query)) else ()
+    return tuple(item_id(ids[case.file_name], page) for page in pages) if case.file_name in ids else ()
 
 
 def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]:

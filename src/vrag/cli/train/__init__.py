@@ -26,6 +26,7 @@ from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED
 from vrag.cli.terminal.progress import note_on_interrupt, progress_line, warn_of_early_end
 from vrag.cli.train import local, verl
+from vrag.cli.train.show import show
 from vrag.factory.agents import agent_by_seed, open_agent
 from vrag.factory.session import open_session
 from vrag.factory.training import made_with, settings_to_train
@@ -260,5 +261,5 @@ def _print_summary(job: RolloutJob, by_model: bool) -> None:
 local_app.command("sft")(local.sft)
 local_app.command("rl")(local.rl)
 app.add_typer(local_app, name="local")
-for command in (rollout, verl.doctor):
+for command in (show, rollout, verl.doctor):
     app.command()(command)

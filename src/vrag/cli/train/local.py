@@ -42,6 +42,8 @@ SeedOption = Annotated[int, opt.option(RUN, "Random seed.", True, min=0)]
 SaveEveryOption = Annotated[int, opt.option(RUN, "Steps between checkpoints.", True, min=1)]
 WarmupOption = Annotated[int, opt.option(UPDATE, "Steps until the full learning rate.", True, min=0)]
 WeightDecayOption = Annotated[float, opt.option(UPDATE, "Weight decay of AdamW.", True, min=0)]
+_LOG = "Also show the measures in `tensorboard` or `wandb`; repeatable. Each needs the extra of its name."
+LogOption = Annotated[list[str], opt.option(RUN, _LOG, "none", "--log")]
 _FREEZE_VISION = "Do not train the vision tower and its projector."
 FreezeVisionOption = Annotated[bool, opt.option(UPDATE, _FREEZE_VISION, True, "--freeze-vision")]
 DeviceOption = Annotated[str | None, opt.option(MACHINE, "cpu, cuda, cuda:1.", "VRAG_DEVICE")]
@@ -68,6 +70,7 @@ def sft(
     steps: StepsOption = 100,
     seed: SeedOption = 0,
     save_every: SaveEveryOption = 100,
+    log: LogOption = [],  # noqa: B006 - Typer copies it
     again: AgainOption = False,
     held_out: Path | None = _option(
         RUN, None, "Questions on which the model is evaluated, by its own searches."
@@ -126,6 +129,7 @@ def sft(
         max_tokens=max_tokens,
         evaluate_samples=evaluate_samples,
         evaluate_temperature=evaluate_temperature,
+        loggers=_parse_loggers(log),
     ).run(again=again)
 
 
@@ -174,6 +178,14 @@ def rl(
     evaluate_temperature: float = _option(RUN, 0.0, "Temperature of evaluations; 0: greedy.", min=0),
     save_every: SaveEveryOption = 10,
     stop_at: float | None = _option(RUN, None, "Stop at this accuracy on held-out questions."),
+    keep_every: int = _option(
+        RUN,
+        20,
+        "Steps between those whose rollouts are kept for `vrag train show`; the last one is, too. 0: none.",
+        min=0,
+    ),
+    keep_size: int = _option(RUN, 1000, "Maximum megabytes of kept rollouts.", min=1),
+    log: LogOption = [],  # noqa: B006 - Typer copies it
     again: AgainOption = False,
     device: DeviceOption = None,
     dtype: DTypeOption = "float32",
@@ -214,6 +226,7 @@ def rl(
         model=model,
         out=out,
         machine=_parse_machine(device, dtype, autocast),
+        loggers=_parse_loggers(log),
     ).run(again=again)
 
 
@@ -225,6 +238,14 @@ def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         message = f"{value} is not one of {', '.join(choices)}."
         raise typer.BadParameter(message, param_hint=option)
+
+
+def _parse_loggers(names: Sequence[str]) -> tuple[str, ...]:
+    from vrag.rl.metrics import LOGGERS
+
+    for name in names:
+        _check_choice("--log", name, [*LOGGERS])
+    return tuple(dict.fromkeys(names))
 
 
 def _parse_machine(device: str | None, dtype: str, autocast: str) -> Machine:

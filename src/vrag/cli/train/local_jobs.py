@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from vrag.settings import Settings
     from vrag.types import Case
 
-CHANGEABLE_OPTIONS = frozenset({"steps", "save_every", "evaluate_every", "stop_at", "until_found"})
+CHANGEABLE_OPTIONS = frozenset(
+    {"steps", "save_every", "evaluate_every", "stop_at", "until_found", "keep_every", "keep_size"}
+)
 """Options that may change when a run is resumed: they do not change the result of a step."""
 STEP_MEASURES = (
     ("reward", "reward"),
@@ -99,14 +101,17 @@ class Supervision:
     evaluate_samples: int
     """Rollouts of each of those questions."""
     evaluate_temperature: float
+    loggers: tuple[str, ...] = ()
+    """Names of `vrag.rl.metrics.LOGGERS`."""
 
     def run(self, *, again: bool) -> None:
         """Start or resume the run; delete an existing one first if `again`."""
         from vrag.rl.checkpoints import Checkpoints
-        from vrag.rl.metrics import FILE, MetricsFile
+        from vrag.rl.metrics import FILE, MetricsFile, require_loggers
         from vrag.rl.sft_dataset import digest_of, find_recordings, load_sft_dataset
         from vrag.rl.trainers.local import SupervisedTrainer
 
+        require_loggers(self.loggers)
         recordings = find_recordings(self.runs)
         made_with = {
             "kind": "sft",
@@ -124,7 +129,8 @@ class Supervision:
             for reason in sorted(set(reasons)):
                 warn(f"{reasons.count(reason)} rows were left out: {reason}")
             echo(f"{len(data.rows)} rows of {len(recordings)} runs.")
-            with MetricsFile.open(self.out / FILE, after=saved.step if saved else None) as metrics:
+            after = saved.step if saved else None
+            with MetricsFile.open(self.out / FILE, after=after, loggers=self.loggers) as metrics:
                 evaluate = self._open_evaluation(network) if self.held_out else None
                 trainer = SupervisedTrainer(
                     network, data.rows, data.files, self.options, checkpoints, metrics, evaluate
@@ -141,13 +147,13 @@ class Supervision:
         """
         from vrag.factory.training import open_scorer
         from vrag.reward import Weights
-        from vrag.rl.scored_rollouts import RolloutOptions, ScoredRollouts
+        from vrag.rl.scored_rollouts import RolloutOptions, ScoredRollouts, mean_evaluation
 
         scorer = open_scorer(self.settings, Weights(retrieval=1.0, answer=0.0, pattern=0.0), exact=True)
         options = RolloutOptions(max_tokens=self.max_tokens)
         rollouts = ScoredRollouts(network, _open_agents(self.settings, network, scorer).make, scorer, options)
         samples, temperature = self.evaluate_samples, self.evaluate_temperature
-        return lambda: asyncio.run(rollouts.evaluate(self.held_out, samples, temperature))
+        return lambda: mean_evaluation(asyncio.run(rollouts.evaluate(self.held_out, samples, temperature)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +218,15 @@ class Reinforcement:
     model: Path
     out: Path
     machine: Machine
+    loggers: tuple[str, ...] = ()
+    """Names of `vrag.rl.metrics.LOGGERS`."""
 
     def run(self, *, again: bool) -> None:
         """Start or resume the run; delete an existing one first if `again`."""
         from vrag.rl.checkpoints import Checkpoints
+        from vrag.rl.metrics import require_loggers
 
+        require_loggers(self.loggers)
         checkpoints = Checkpoints(self.out)
         with self.machine.repeatable(wanted=self.options.together):
             scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
@@ -240,10 +250,13 @@ class Reinforcement:
         make_agent: Callable[[Policy], Agent],
         scorer: CompositeReward,
     ) -> None:
+        from vrag.rl.kept_rollouts import MEGABYTE, KeptRollouts
         from vrag.rl.metrics import FILE, MetricsFile
         from vrag.rl.trainers.local import LocalTrainer
 
-        with MetricsFile.open(self.out / FILE, after=saved.step if saved else None) as metrics:
+        after, size = saved.step if saved else None, self.options.keep_size * MEGABYTE
+        kept = KeptRollouts.open(self.out, after=after, max_bytes=size) if self.options.keep_every else None
+        with MetricsFile.open(self.out / FILE, after=after, loggers=self.loggers) as metrics:
             trainer = LocalTrainer(
                 network,
                 make_agent,
@@ -254,6 +267,7 @@ class Reinforcement:
                 checkpoints,
                 metrics,
                 reference,
+                kept,
             )
             printer = _StepPrinter(self.options.steps, saved)
             try:
@@ -339,7 +353,10 @@ def _hash(*texts: str) -> str:
 def _publish(checkpoints: Checkpoints, network: TrainableModel) -> None:
     model = checkpoints.publish(network)
     echo(("Trained", "bold"), f" {plain(str(model))}")
-    echo(f"Plot the curves: vrag train plot {plain(quote_argument(str(checkpoints.run)))}")
+    run = plain(quote_argument(str(checkpoints.run)))
+    echo(f"Plot the curves: vrag train plot {run}")
+    if (checkpoints.run / "rollouts").is_dir():
+        echo(f"Read its rollouts: vrag train show {run}")
     echo(f"Ask it: vrag ask --model local:{plain(quote_argument(str(model)))} …")
 
 

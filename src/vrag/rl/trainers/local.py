@@ -25,6 +25,7 @@ from vrag.errors import TrainingError
 from vrag.reward.reward import Scorer
 from vrag.rl.advantages import GgpoOptions, batch_credit, group_advantages
 from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint, in_turn
+from vrag.rl.kept_rollouts import KeptRollouts
 from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.metrics import MetricsFile
 from vrag.rl.model import TrainableModel
@@ -34,6 +35,7 @@ from vrag.rl.scored_rollouts import (
     ScoredRollout,
     ScoredRollouts,
     mean_behaviour,
+    mean_evaluation,
     mean_rewards,
 )
 from vrag.rl.sft_dataset import vocabulary_of
@@ -85,6 +87,12 @@ class RlOptions(BaseModel):
     evaluate_temperature: float = Field(default=0.0, ge=0, description="Of those; 0: without sampling.")
     save_every: int = Field(default=10, ge=1, description="Steps from one checkpoint to the next.")
     stop_at: float | None = Field(default=None, gt=0, le=1, description="Held-out accuracy to stop at.")
+    keep_every: int = Field(
+        default=20,
+        ge=0,
+        description="Steps between those whose rollouts are kept; the last is, too. 0: none.",
+    )
+    keep_size: int = Field(default=1000, ge=1, description="Megabytes of kept rollouts at most.")
     update: UpdateOptions = Field(default_factory=UpdateOptions)
 
     @property
@@ -132,8 +140,14 @@ class LocalTrainer:
     metrics: MetricsFile
     reference: TrainableModel | None = None
     """The initial model; needed where `kl` is above 0."""
+    kept: KeptRollouts | None = None
+    """Where rollouts are kept; None for none."""
     updates: Updates = field(init=False)
     rollouts: ScoredRollouts = field(init=False)
+    _made: dict[bool, Sequence[ScoredRollout]] = field(
+        init=False, default_factory=dict[bool, "Sequence[ScoredRollout]"]
+    )
+    """The rollouts of the latest step, by whether they are held out."""
 
     def __post_init__(self) -> None:
         if not self.cases:
@@ -153,7 +167,9 @@ class LocalTrainer:
         """
         step = 0
         if begun is None:
-            yield await self._write_step(0, {}, evaluate=True)
+            first = await self._write_step(0, {}, evaluate=True)
+            self._keep_rollouts(0, last=False)
+            yield first
         else:
             self.checkpoints.restore(begun, self.updates)
             step = begun.step
@@ -166,6 +182,7 @@ class LocalTrainer:
             due = last or step % self.options.evaluate_every == 0
             done = await self._write_step(step, values, evaluate=due)
             stop = self._is_enough(done.values)
+            self._keep_rollouts(step, last=last or stop)
             if last or stop or step % self.options.save_every == 0:
                 state = {name: value for name, value in done.values.items() if name == _STOP_MEASURE}
                 self.checkpoints.save(step, self.network, self.updates, state)
@@ -176,12 +193,22 @@ class LocalTrainer:
     async def _write_step(self, step: int, values: dict[str, float], *, evaluate: bool) -> StepResult:
         """Write the measures of a step, with an evaluation where it is due."""
         if evaluate and self.held_out:
-            values |= await self.rollouts.evaluate(
+            scored = self._made[True] = await self.rollouts.evaluate(
                 self.held_out, self.options.evaluate_samples, self.options.evaluate_temperature
             )
+            values |= mean_evaluation(scored)
         if values:
             self.metrics.write(step, values)
         return StepResult(step, values)
+
+    def _keep_rollouts(self, step: int, *, last: bool) -> None:
+        """Keep the rollouts of a step where it is due."""
+        made, self._made = self._made, {}
+        every = self.options.keep_every
+        if self.kept is not None and every and (last or step % every == 0):
+            for held_out, scored in made.items():
+                pairs = [(result.rollout, result.reward) for result in scored]
+                self.kept.keep(step, pairs, held_out=held_out)
 
     def _is_enough(self, values: Mapping[str, float]) -> bool:
         bound = self.options.stop_at
@@ -192,7 +219,7 @@ class LocalTrainer:
         began = time.perf_counter()
         options = self.options
         attempts = attempts_of(self._draw(step), options.group)
-        scored = await self.rollouts.make(attempts, options.temperature, step)
+        scored = self._made[False] = await self.rollouts.make(attempts, options.temperature, step)
         rolled = time.perf_counter()
         vocabulary = vocabulary_of(self.network)
         rows = [rows_of(result.rollout.events, result.rollout.files, vocabulary) for result in scored]
