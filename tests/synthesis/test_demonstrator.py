@@ -229,7 +229,8 @@ THIRD = page("a.pdf", 3, "").id
 def test_a_page_is_selected_after_each_search(skill: float) -> None:
     selected: list[tuple[int, ...]] = []
     for seed in range(20):
-        demonstrator = ScriptedDemonstrator(
+        skills = {"selecting": skill, "selects": True, "pages": (THIRD,)}
+        demonstrator = ScriptedDemonstrator(ONE, Random(seed), 1.0, **skills)
             ONE, Random(seed), 1.0, selecting=skill, selects=True, pages=(THIRD,)
         )
         run = runs(ONE, demonstrator, hits=4, select=4)

@@ -64,7 +64,7 @@ class ScoredRollouts:
     async def evaluate(
         self, cases: Sequence[Case], samples: int = 1, temperature: float = 0.0
     ) -> list[ScoredRollout]:
-        """Make and score rollouts of cases; the random numbers of an evaluation are the same at every step."""
+        """Make and score rollouts of cases; its random numbers are the same at every step."""
         return await self.make(attempts_of(cases, samples), temperature, 0)
 
     async def make(
