@@ -231,8 +231,6 @@ def test_a_page_is_selected_after_each_search(skill: float) -> None:
     for seed in range(20):
         skills = {"selecting": skill, "selects": True, "pages": (THIRD,)}
         demonstrator = ScriptedDemonstrator(ONE, Random(seed), 1.0, **skills)
-            ONE, Random(seed), 1.0, selecting=skill, selects=True, pages=(THIRD,)
-        )
         run = runs(ONE, demonstrator, hits=4, select=4)
         assert [step.action for step in run.steps] == [None, "select", None]
         selected.append(tuple(image.page for image in run.steps[1].shown))
