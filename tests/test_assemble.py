@@ -36,7 +36,7 @@ from vrag.factory.indexing import (
 from vrag.factory.models import chat_options, open_chat
 from vrag.factory.search import open_client, ranking_note, rankings_of, vector_options
 from vrag.factory.session import open_session
-from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
+from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer, settings_to_train
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.sealed_json import seal_json
@@ -522,6 +522,14 @@ class TestTraining:
         settings = load_settings().settings
         assert open_judge(settings) == RulesJudge()
         assert open_judge(settings, exact=True) == RulesJudge(exact=True)
+
+    def test_claims_are_not_checked_in_training_unless_that_is_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert settings_to_train(load_settings().settings).verify == "off"
+        assert settings_to_train(load_settings().settings, check_claims=True).verify == "tell"
+        monkeypatch.setenv("VRAG_VERIFY", "tell")
+        assert settings_to_train(load_settings().settings).verify == "tell"
 
     def test_a_judge_needs_a_server(self) -> None:
         with pytest.raises(SettingsError, match="gpt-9") as told:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from extras import require
+from typer import BadParameter
 from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
+from vrag.cli.train.local_jobs import open_weighted_scorer
 from vrag.errors import SettingsError, TrainingError, VragError
+from vrag.reward import UnidocReward
 from vrag.reward.rules_judge import RulesJudge
+from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -371,3 +375,12 @@ def test_a_text_gives_its_words(tmp_path: Path) -> None:
     told = json.loads(said)
     assert told["profile"] == "tiny-qwen3-vl"
     assert "wunderbar" in (tmp_path / "tiny" / "tokenizer.json").read_text()
+
+
+def test_a_preset_of_the_reward_is_chosen_by_its_name() -> None:
+    settings = load_settings().settings
+    assert isinstance(open_weighted_scorer(settings, "unidoc", exact=False), UnidocReward)
+    priced = open_weighted_scorer(settings, "answer=0.9,region=0.1,turn_cost=0.02", exact=False)
+    assert (priced.weights.turn_cost, dict(priced.weights.extras)) == (0.02, {"region": 0.1})
+    with pytest.raises(BadParameter, match=r"a preset \(vrag, vrag-after-sft, attribution, unidoc\)"):
+        open_weighted_scorer(settings, "unidok", exact=False)

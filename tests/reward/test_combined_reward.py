@@ -343,7 +343,8 @@ class TestCosts:
 
     def test_turns_beyond_two_and_repeated_searches_cost_what_is_set(self) -> None:
         free = scored(CompositeReward(ToldJudge()), vrag_run(SEARCH, ANSWER), 2)
-        assert scored(CompositeReward(ToldJudge(), self.WEIGHTS), vrag_run(SEARCH, ANSWER), 2) == free
+        shortest = scored(CompositeReward(ToldJudge(), self.WEIGHTS), vrag_run(SEARCH, ANSWER), 2)
+        assert (shortest.total, shortest.parts) == (free.total, {**free.parts, "cost": 0})
         again = SEARCH.replace("ferry passengers 2024", "2024 Passengers, ferry")
         longer = vrag_run(SEARCH, again, ANSWER)
         reward = scored(CompositeReward(ToldJudge(), self.WEIGHTS), longer, 2)
@@ -352,6 +353,11 @@ class TestCosts:
         assert unpriced.total is not None
         assert reward.total == pytest.approx(unpriced.total - 0.15)
         assert "cost" not in unpriced.parts
+
+    def test_a_run_without_a_reward_has_the_same_parts(self) -> None:
+        failed = run_of(image(2), answer=None, stop=StopReason.FAULT)
+        reward = scored(CompositeReward(ToldJudge(), self.WEIGHTS), failed, 2)
+        assert reward.parts == {"retrieval": None, "answer": None, "pattern": None, "cost": None}
 
     def test_another_query_is_no_repetition(self) -> None:
         other = SEARCH.replace("2024", "2023")

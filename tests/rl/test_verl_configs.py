@@ -19,6 +19,7 @@ from vrag.agent.methods import METHODS
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, write_profile
+from vrag.reward import CompositeReward, UnidocReward
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl import CREDIT, LOOPS, TRAINERS, agent_loops
 from vrag.rl.trainers.verl.agent_loops import (
@@ -350,6 +351,24 @@ def test_the_parts_of_the_evidence_count_by_their_weights() -> None:
 def test_weights_must_sum_to_1() -> None:
     with pytest.raises(SettingsError, match=r"must sum to 1, not 1\.1"):
         open_scorer("vrag", read_options({"weights": {"region": 0.1}}))
+
+
+def test_a_preset_takes_the_place_of_the_weights() -> None:
+    assert isinstance(open_scorer("vrag", read_options({"preset": "unidoc"})), UnidocReward)
+    with pytest.raises(SettingsError, match=r"vrag\.preset"):
+        read_options({"preset": "unidok"})
+
+
+def test_costs_count_for_both_agents_and_custom_parts_must_be_installed() -> None:
+    options = read_options({"weights": {"turn_cost": 0.02}})
+    for agent in ("vrag", "vimrag"):
+        scorer = open_scorer(agent, options)
+        assert isinstance(scorer, CompositeReward)
+        assert scorer.weights.turn_cost == 0.02
+    with pytest.raises(SettingsError, match="no reward part 'focus'"):
+        open_scorer("vrag", read_options({"weights": {"answer": 0.6, "focus": 0.1}}))
+    with pytest.raises(SettingsError, match=r"vrag\.weights\.focus"):
+        read_options({"weights": {"focus": "much"}})
 
 
 def test_a_place_that_takes_no_records_ends_no_rollout(

@@ -92,6 +92,11 @@ class Weights:
         own = {name: given.pop(name, 0.0) for name in (*OWN_PARTS, *COSTS)}
         return cls(**own, extras=given)
 
+    @property
+    def has_costs(self) -> bool:
+        """True if turns or repeated searches cost anything; then rewards have the part `cost`."""
+        return self.turn_cost > 0 or self.repeat_cost > 0
+
     def cost(self, run: RunResult) -> float:
         """Return the cost of the turns and repeated searches of a run."""
         return self.turn_cost * excess_turns(run) + self.repeat_cost * repeated_searches(run)
@@ -141,7 +146,7 @@ class CompositeReward:
     async def score(self, case: Case, run: RunResult) -> Reward:
         """Return the reward with all its parts; see `Scorer`."""
         if run.stop_reason in _BLAMELESS:
-            parts = dict.fromkeys([*OWN_PARTS, *self.extras])
+            parts = dict.fromkeys([*OWN_PARTS, *self.extras, *(["cost"] if self.weights.has_costs else [])])
             return Reward(total=None, parts=parts, why=_describe_end(run))
         closed = self.find_closed(run)
         verdict, why = (_WRONG, closed) if closed else await self._judge_answer(case, run)
@@ -153,8 +158,8 @@ class CompositeReward:
         }
         for name, part in self.extras.items():
             parts[name] = await _score_extra(name, part, case, run, verdict)
-        if cost := self.weights.cost(run):
-            parts["cost"] = min(1.0, cost)
+        if self.weights.has_costs:
+            parts["cost"] = min(1.0, self.weights.cost(run))
         if closed:
             return Reward(total=0.0, parts=parts, correct=False, why=closed)
         return self._sum(parts, verdict, why)

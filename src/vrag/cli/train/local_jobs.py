@@ -229,7 +229,7 @@ class Reinforcement:
         require_loggers(self.loggers)
         checkpoints = Checkpoints(self.out)
         with self.machine.repeatable(wanted=self.options.together):
-            scorer = _open_scorer(self.settings, self.weights, exact=self.exact)
+            scorer = open_weighted_scorer(self.settings, self.weights, exact=self.exact)
             network = self.machine.open_model(self.model)
             agents = _open_agents(self.settings, network, scorer, together=self.options.together)
             made_with = agents.made_with | self._made_with()
@@ -308,7 +308,11 @@ class _StepPrinter:
         err.print(f"{text}, {duration(remaining)} left", style="dim")
 
 
-def _open_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:
+def open_weighted_scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:
+    """Open the reward of `--weights`: a preset, three numbers, or weights and costs by name.
+
+    Raises `BadParameter` if it is none of these, and `SettingsError` if the weights cannot be used.
+    """
     from vrag.factory.training import open_judge, open_scorer
     from vrag.reward import Weights
     from vrag.reward.combine import OWN_PARTS, PRESETS, open_preset
