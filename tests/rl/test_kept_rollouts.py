@@ -139,7 +139,10 @@ class TestKeeping:
     def test_the_steps_that_are_left_are_spread_evenly(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(KeptRollouts, "_measure", lambda *_: 1)
+        def measure(*_: object) -> int:
+            return 1
+
+        monkeypatch.setattr(KeptRollouts, "_measure", measure)
         entry = kept_in(tmp_path, [1]).entries[0]
         kept = KeptRollouts(tmp_path, 5, [])
         for step in range(1, 41):
