@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,23 @@ class TestKeeping:
         steps = sorted({entry.step for entry in kept.entries})
         assert (steps[0], steps[-1], len(steps)) == (20, 180, 3)
         assert runs(tmp_path / "all") == {entry.rollout.run for entry in kept.entries}
+
+    def test_the_steps_that_are_left_are_spread_evenly(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def measure(*_: object) -> int:
+            return 1
+
+        monkeypatch.setattr(KeptRollouts, "_measure", measure)
+        entry = kept_in(tmp_path, [1]).entries[0]
+        kept = KeptRollouts(tmp_path, 5, [])
+        for step in range(1, 41):
+            entries = [*kept.entries, entry.model_copy(update={"step": step})]
+            kept.entries = kept._thin_out(entries)  # pyright: ignore[reportPrivateUsage]
+        steps = [entry.step for entry in kept.entries]
+        gaps = [after - before for before, after in pairwise(steps)]
+        assert (steps[0], steps[-1], len(steps)) == (1, 40, 5)
+        assert max(gaps) <= 2 * min(gaps)
 
     def test_one_step_takes_half_of_the_size_and_whole_groups(self, tmp_path: Path) -> None:
         kept = KeptRollouts.open(tmp_path, after=None, max_bytes=1)
