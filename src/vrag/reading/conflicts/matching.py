@@ -56,7 +56,7 @@ they are of two things."""
 FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
 """That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
 MIN_WORDS = 2
-"""Words that two sentences with values of the same share at least."""
+"""Words that two sentences with numbers without a unit share at least if they are about the same."""
 LARGE = 10
 """Numbers from which two are seldom the same by chance."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
@@ -331,9 +331,10 @@ class FactMatcher:
             - shared
             - half
         )
+        is_count = one.kind is FactKind.NUMBER and not any(term[0] == "#" for term in one.core)
         is_sentence = not (one.is_labelled or other.is_labelled)
         if all(map(self.subjects.is_name, shared | half | rest)) or (
-            is_sentence and len(_share_words(one, other)) < MIN_WORDS
+            is_count and is_sentence and len(_share_words(one, other)) < MIN_WORDS
         ):
             return -math.inf
         mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
