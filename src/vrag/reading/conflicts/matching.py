@@ -55,6 +55,8 @@ MOST_SHARED, MOST_RATIO = 3.0, 1.4
 they are of two things."""
 FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
 """That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
+MIN_WORDS = 2
+"""Words that two sentences with numbers without a unit share at least if they are about the same."""
 LARGE = 10
 """Numbers from which two are seldom the same by chance."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
@@ -329,7 +331,11 @@ class FactMatcher:
             - shared
             - half
         )
-        if all(map(self.subjects.is_name, shared | half | rest)):
+        is_count = one.kind is FactKind.NUMBER and not any(term[0] == "#" for term in one.core)
+        is_sentence = not (one.is_labelled or other.is_labelled)
+        if all(map(self.subjects.is_name, shared | half | rest)) or (
+            is_count and is_sentence and len(_share_words(one, other)) < MIN_WORDS
+        ):
             return -math.inf
         mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
         label = 1.0
@@ -595,6 +601,12 @@ def _content(terms: frozenset[str]) -> frozenset[str]:
     return frozenset(
         term for term in terms if len(term) > 1 and term[0] not in "#~=" and not term.isdecimal()
     )
+
+
+def _share_words(one: StatedFact, other: StatedFact) -> frozenset[str]:
+    """Return the words beside one value that stand in the sentence of the other, also those of its rate."""
+    both = (one.core & (other.core | other.around)) | (one.around & other.core)
+    return _content(both) - COMMON
 
 
 def _find_ratio(one: StatedFact, other: StatedFact) -> float:
