@@ -15,7 +15,7 @@ EXTRAS := faiss heic mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
-.PHONY: test-verl mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
+.PHONY: test-verl proof mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -84,6 +84,9 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+
+proof: .venv/dev ## A random model learns to search and to look: five seeds, two settings (an hour)
+	$(BIN)/python -m benchmarks.proof build/proof --vrag $(CURDIR)/$(BIN)/vrag
 
 # The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
 # place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.
