@@ -202,7 +202,7 @@ class TestTheChain:
         lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
         assert [line["eval/reward/retrieval"] for line in lines] == [0.0, 0.0]
         done(*line)
-        assert "--held-out" in refusal(invoke(*line[:9], "--until-found", 1))
+        assert "--held-out" in refusal(invoke(*line[:8], "--until-found", 1))
 
 
 class TestRefusals:
