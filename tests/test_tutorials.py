@@ -37,7 +37,8 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | 
 FEWER: Mapping[str, str] = {
     "--documents 25": "--documents 5 --pages 2",
     "--count 800": "--count 8",
-    "--steps 600": "--steps 1 --batch 4",
+    "--steps 2000": "--steps 1 --batch 4",
+    "--until-found 0.9 ": "",
     "--steps 400": "--steps 1 --questions 1 --group 2",
     "--steps 20": "--steps 1 --questions 1 --group 2",
 }
