@@ -15,7 +15,7 @@ EXTRAS := faiss heic mcp models otel qdrant ray streamlit tensorboard train vide
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
-.PHONY: test-verl test-doors mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
+.PHONY: test-verl test-doors proof mutation image image-check check check-workflows check-platforms ci fuzz bench soak site site-check site-archive
 .PHONY: site-versions reference release-notes format dist sbom-image licences lock lock-verl clean audit
 
 help: ## Say what can be done
@@ -89,6 +89,9 @@ test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some m
 DOORS ?= .venv/doors
 test-doors: .venv/dev $(DOORS)/verifiers $(DOORS)/trl ## Episodes in verifiers, SkyRL-gym, TRL and OpenEnv (some minutes)
 	VRAG_DOORS=$(abspath $(DOORS)) $(BIN)/python -m pytest -q tests/live/test_doors.py
+
+proof: .venv/dev ## A random model learns to search and to look: five seeds, two settings (an hour)
+	$(BIN)/python -m benchmarks.proof build/proof --vrag $(CURDIR)/$(BIN)/vrag
 
 # The first engine that works here: docker needs its daemon, podman and buildah need none. BASE is an image to use in
 # place of the one that the Dockerfile names, BUILD_OPTIONS are passed on, such as --network=host.

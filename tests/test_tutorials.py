@@ -41,6 +41,8 @@ FEWER: Mapping[str, str] = {
     "--steps 300": "--steps 1 --batch 4",
     "--steps 50": "--steps 1 --questions 1 --group 2",
     "paid 50/0.3": "paid 1/0.0",
+    "--steps 2000": "--steps 1 --batch 4",
+    "--until-found 0.9 ": "",
     "--steps 400": "--steps 1 --questions 1 --group 2",
     "--steps 20": "--steps 1 --questions 1 --group 2",
 }

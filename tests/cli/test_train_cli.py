@@ -200,51 +200,33 @@ class TestTheChain:
         (line,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
         assert {"masked", "kl", "reward", "invalid"} <= line.keys()
 
-    def test_memory_is_spent_as_it_is_said(self, desk: Path, tmp_path: Path) -> None:
-        """Options of a real model on one GPU; the run says that it was made so."""
-        how = (
-            *(
-                "--autocast",
-                "bfloat16",
-                "--checkpoint-activations",
-                "--pile-tokens",
-                256,
-                "--logit-tokens",
-                4,
-            ),
-            *("--warmup", 1, "--weight-decay", "0.01", "--freeze-vision", "--device", "cpu"),
+    def test_updates_are_made_as_it_is_said(self, desk: Path, tmp_path: Path) -> None:
+        """The run says that it was made so."""
+        how = ("--warmup", 1, "--weight-decay", "0.01", "--lora-rank", 2, "--device", "cpu")
+        done("train", "local", "sft", desk / "shown", "-m", desk / "tiny", "-o", tmp_path / "sft",
+             "--steps", 1, *how)  # fmt: skip
+        result = rl(
+            desk, tmp_path / "rl", "--steps", 1, "--entropy", "0.01", "--batch", 1, "--truncate", 2, *how
         )
-        done(
-            "train",
-            "local",
-            "sft",
-            desk / "shown",
-            "-m",
-            desk / "tiny",
-            "-o",
-            tmp_path / "sft",
-            "--steps",
-            1,
-            *how,
-        )
-        result = rl(desk, tmp_path / "rl", "--steps", 1, "--entropy", "0.01", "--batch", 1, *how)
         assert result.exit_code == 0, (result.output, result.exception)
         for kind in ("sft", "rl"):
             made = json.loads((tmp_path / kind / "training.json").read_text())
-            assert (made["autocast"], made["dtype"]) == ("bfloat16", "float32")
-            assert (
-                made["update"].items()
-                >= {
-                    "pile_tokens": 256,
-                    "logit_tokens": 4,
-                    "checkpoint_activations": True,
-                    "warmup": 1,
-                    "weight_decay": 0.01,
-                    "freeze_vision": True,
-                }.items()
-            )
+            assert made["update"].items() >= {"warmup": 1, "weight_decay": 0.01, "lora_rank": 2}.items()
             line = json.loads((tmp_path / kind / "metrics.jsonl").read_text().splitlines()[-1])
             assert line["tokens_per_second/update"] > 0
+        assert made["truncate"] == 2
+        assert line["truncated"] == 0.0
+
+    def test_teaching_ends_where_pages_are_found(self, desk: Path, tmp_path: Path) -> None:
+        """A model that was taught for one step finds none, and the command says so."""
+        line = ("train", "local", "sft", desk / "shown", "-m", desk / "tiny", "-o", tmp_path / "run",
+                "--steps", 2, "--evaluate-every", 1, "--held-out", desk / "corpus" / "held_out.json",
+                "-c", desk / "collection", "--max-steps", 2, "--max-tokens", 8, "--device", "cpu")  # fmt: skip
+        assert "own searches find 0%" in refusal(invoke(*line, "--until-found", 1))
+        lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+        assert [line["eval/reward/retrieval"] for line in lines] == [0.0, 0.0]
+        done(*line)
+        assert "--held-out" in refusal(invoke(*line[:8], "--until-found", 1))
 
 
 class TestRefusals:
@@ -287,9 +269,7 @@ class TestRefusals:
             (("--ratio", "word"), "not one of token, segment"),
             (("--stop-at", "2"), "stop"),
             (("--lr", "0"), "lr"),
-            (("--autocast", "float8"), "not one of auto, bfloat16, off"),
-            (("--dtype", "float8"), "not one of auto, float32"),
-            (("--autocast", "bfloat16", "--dtype", "bfloat16"), "bfloat16 already"),
+            (("--truncate", "0"), "truncate"),
             (("--held-out", "gone.json"), "gone.json"),
             (("--collection", "gone"), "gone"),
             (("--model", "gone"), "gone"),

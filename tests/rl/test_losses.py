@@ -130,6 +130,24 @@ class TestByHand:
             _, gradient = loss_of([[drift, drift]], [[0.0, 0.0]], [-1.0], [[True, True]], options=options)
             assert any(gradient[0]) is moved
 
+    def test_importance_weights_are_truncated(self) -> None:
+        """Trainer over sampler: 0.5, 1.5 and 4, cut at 2; the ratio of the trainer to itself is 1."""
+        logs = [[0.0, 0.0, 0.0]]
+        sampled = [[math.log(2.0), -math.log(1.5), -math.log(4.0)]]
+        found, gradient = loss_of(
+            logs, logs, [3.0], [[True] * 3], sampled=sampled, options=LossOptions(kl=0.0, truncate=2.0)
+        )
+        assert value(found) == pytest.approx(-3.0 * (0.5 + 1.5 + 2.0) / 3)
+        assert gradient[0] == pytest.approx([-0.5, -1.5, -2.0]), "weights have no gradient of their own"
+        assert found.statistics["truncated"] == pytest.approx(1 / 3)
+        assert found.statistics["drift"] == pytest.approx(math.log(2.0 * 1.5 * 4.0) / 3)
+        assert "truncated" not in loss_of(logs, logs, [3.0], [[True] * 3])[0].statistics
+
+    @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, NAN])
+    def test_a_bound_of_importance_weights_is_a_number_above_0(self, bound: float) -> None:
+        with pytest.raises(SettingsError, match="truncated"):
+            LossOptions(truncate=bound)
+
     def test_the_divergence_from_a_reference(self) -> None:
         logs, reference = [[-1.0, -1.0]], [[-1.0, -1.5]]
         found, gradient = loss_of(

@@ -14,7 +14,7 @@ from vrag.errors import TrainingError
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.model import open_network
-from vrag.rl.trainers.local import SftOptions, SupervisedTrainer
+from vrag.rl.trainers.local import FOUND_MEASURE, SftOptions, SupervisedTrainer
 from vrag.rl.update import UpdateOptions
 
 if TYPE_CHECKING:
@@ -71,6 +71,12 @@ class TestTraining:
         steps = [line["step"] for line in metrics(tmp_path / "parts" / FILE)]
         assert steps == [1, 2, 3, 4, 5, 6]
 
+    def test_one_with_adapters_goes_on_bit_by_bit(self, tmp_path: Path) -> None:
+        options = OPTIONS.model_copy(update={"update": UpdateOptions(lr=1e-2, lora_rank=4)})
+        whole = taught(tmp_path / "whole", options)
+        taught(tmp_path / "parts", options, after=lambda step: step == 3)
+        assert same(taught(tmp_path / "parts", options), whole)
+
     def test_one_that_is_done_is_done(self, tmp_path: Path) -> None:
         whole = taught(tmp_path)
         assert whole is not None
@@ -86,6 +92,54 @@ class TestTraining:
             pytest.raises(TrainingError, match="no rows"),
         ):
             SupervisedTrainer(opened(), [], {}, OPTIONS, Checkpoints(tmp_path), file)
+
+
+class TestUntilFound:
+    """The training ends by what was measured, and not by a number of steps."""
+
+    OPTIONS = OPTIONS.model_copy(update={"evaluate_every": 2, "until_found": 0.9, "save_every": 100})
+
+    def steps(
+        self, folder: Path, found: dict[int, float], *, steps: int = 6, stop: int | None = None
+    ) -> list[int]:
+        """The steps that are made, where an evaluation finds what is told by its number."""
+        options = self.OPTIONS.model_copy(update={"steps": steps})
+        checkpoints = Checkpoints(folder)
+        begun = checkpoints.begin({})
+        network = open_network(begun.folder if begun else tiny(), device="cpu")
+        made, files = rows(shared())
+        done: list[int] = []
+
+        def evaluate() -> dict[str, float]:
+            return {FOUND_MEASURE: found[len(done) + 1 + (begun.step if begun else 0)]}
+
+        with MetricsFile.open(folder / FILE, after=begun.step if begun else None) as file:
+            trainer = SupervisedTrainer(network, made, files, options, checkpoints, file, evaluate)
+            for step, _ in trainer.train(begun):
+                done.append(step)
+                if step == stop:
+                    break
+        return done
+
+    def test_it_ends_where_it_is_reached(self, tmp_path: Path) -> None:
+        assert self.steps(tmp_path, {2: 0.1, 4: 0.95}) == [1, 2, 3, 4]
+        assert self.steps(tmp_path, {}) == [], "also for one that goes on"
+        assert [line.get(FOUND_MEASURE) for line in metrics(tmp_path / FILE)] == [None, 0.1, None, 0.95]
+
+    def test_where_it_is_not_reached_it_fails_and_more_steps_go_on(self, tmp_path: Path) -> None:
+        with pytest.raises(TrainingError, match=r"After 3 steps .* find 20% .* 90% are wanted"):
+            self.steps(tmp_path, {2: 0.1, 3: 0.2}, steps=3)
+        with pytest.raises(TrainingError, match="After 3 steps"):
+            self.steps(tmp_path, {}, steps=3)
+        assert self.steps(tmp_path, {4: 1.0}, steps=6) == [4]
+
+    def test_without_cases_nothing_can_be_reached(self, tmp_path: Path) -> None:
+        made, files = rows(shared())
+        with (
+            MetricsFile.open(tmp_path / FILE, after=None) as file,
+            pytest.raises(TrainingError, match="held-out"),
+        ):
+            SupervisedTrainer(opened(), made, files, self.OPTIONS, Checkpoints(tmp_path), file)
 
 
 class TestOrder:

@@ -51,6 +51,8 @@ _DAMAGE = (
 )
 """The errors that reading a damaged file can raise."""
 _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
+_ADAPTERS = "adapters.pt"
+"""Weights of adapters; a checkpoint with them holds the model without."""
 
 
 def write_directory(target: Path, write: Callable[[Path], None], hint: str) -> Path:
@@ -141,7 +143,9 @@ class Checkpoints:
         """Write a checkpoint, whole or not at all; raise `TrainingError` if the disk refuses."""
 
         def write(folder: Path) -> None:
-            network.save(folder)
+            network.save(folder, merged=False)
+            if adapters := network.adapters():
+                library("torch").save(adapters, folder / _ADAPTERS)
             library("torch").save(updates.optimizer.state_dict(), folder / _OPTIMIZER)
             text = json.dumps({"step": step, "updates": updates.done, **state})
             (folder / _STATE).write_text(text, encoding="utf-8")
@@ -152,12 +156,16 @@ class Checkpoints:
         return target
 
     def restore(self, saved: SavedCheckpoint, updates: Updates) -> None:
-        """Load the optimizer; the network is opened from the checkpoint's folder.
+        """Load the optimizer, and the adapters; the network is opened from the checkpoint's folder.
 
         Raises `TrainingError` if the state does not fit.
         """
+        torch, network = library("torch"), updates.network
         try:
-            state = library("torch").load(saved.folder / _OPTIMIZER, weights_only=True, map_location="cpu")
+            if network.adapters():
+                adapters = torch.load(saved.folder / _ADAPTERS, weights_only=True, map_location="cpu")
+                network.model.load_state_dict(adapters, strict=False)
+            state = torch.load(saved.folder / _OPTIMIZER, weights_only=True, map_location="cpu")
             updates.optimizer.load_state_dict(state)
             updates.done = int(saved.state["updates"])
         except _DAMAGE as error:

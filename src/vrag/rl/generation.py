@@ -159,7 +159,7 @@ def write(
     inputs = inputs_of(
         network, [prompt.ids for prompt in prompts], [prompt.seen for prompt in prompts], left=True
     )
-    with torch.inference_mode(), network.computing():
+    with torch.inference_mode():
         network.model.generate(
             **inputs, max_new_tokens=length, logits_processor=[sampler.choose], use_cache=True
         )

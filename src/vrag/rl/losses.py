@@ -47,6 +47,11 @@ class LossOptions:
     """Weight of the KL divergence from the reference policy; ignored without one."""
     entropy: float = 0.0
     """Weight of the entropy, which is rewarded."""
+    truncate: float | None = None
+    """Bound C of importance weights: the policy term of a token is multiplied by min(p / q, C), with p its
+    probability by the trainer and q by the sampler (truncated importance sampling: Ionides, Journal of
+    Computational and Graphical Statistics 17(2), 2008; for samplers that compute otherwise than the trainer:
+    Yao et al., fengyao.notion.site/off-policy-rl, 2025, with C = 2). None for no weights."""
 
     def __post_init__(self) -> None:
         low, high = self.clips
@@ -59,6 +64,11 @@ class LossOptions:
             raise SettingsError(
                 f"The weights of KL and entropy cannot be {self.kl} and {self.entropy}.",
                 "Weights must be 0 or more.",
+            )
+        if self.truncate is not None and not 0 < self.truncate < float("inf"):
+            raise SettingsError(
+                f"Importance weights cannot be truncated at {self.truncate}.",
+                "The bound must be above 0; 2 is usual.",
             )
 
     @property
@@ -75,8 +85,9 @@ class PolicyLoss:
     """Scalar, with its graph."""
     statistics: Mapping[str, float]
     """Detached, over the own tokens of rows that are not masked: `policy`, `kl`, `entropy` (means),
-    `clipped` (share of tokens whose gradient the clip took away), `ratio` (mean), `drift` (low-variance
-    KL from the sampler), `tokens` (their number). All 0 without such tokens."""
+    `clipped` (share of tokens whose gradient the clip took away), `ratio` (mean), `drift` (mean absolute
+    difference of log-probabilities from the sampler's), `truncated` (share of tokens whose importance weight
+    was cut, where weights are truncated), `tokens` (their number). All 0 without such tokens."""
 
 
 def row_weights(own: ArrayLike, units: ArrayLike, *, count: int | None = None) -> NDArray[np.float64]:
@@ -132,7 +143,8 @@ def policy_loss(  # noqa: PLR0913 - an array each
         reference: Under the reference policy, shape (rows, n); None for no divergence.
         entropies: Of the policy's distribution at each token, shape (rows, n), with their graph; None
             for no such term.
-        sampled: Of the policy that sampled, where that is not `old_logprobs`: what `drift` is measured from.
+        sampled: Of the policy that sampled, where that is not `old_logprobs`: what `drift` and importance
+            weights are measured from.
         options: Of the loss.
 
     Raises:
@@ -148,7 +160,12 @@ def policy_loss(  # noqa: PLR0913 - an array each
     plain, bound = ratio * each, ratio.clamp(1 - low, 1 + high) * each
     term, clipped = -library("torch").minimum(plain, bound), bound < plain  # the clip takes the gradient away
     scale = weights.to(new.dtype)[:, None] * active
-    parts = {"policy": term}
+    parts: dict[str, Tensor] = {}
+    if settings.truncate is not None:
+        importance = _ratio(old.detach(), from_, active, RatioKind.TOKEN)
+        term = term * importance.clamp(max=settings.truncate)
+        parts["truncated"] = importance > settings.truncate
+    parts["policy"] = term
     total = (term * scale).sum()
     if reference is not None:
         parts["kl"] = _low_variance(_select(reference, active).detach() - new)
@@ -157,7 +174,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
         parts["entropy"] = _select(entropies, active)
         if settings.entropy:
             total = total - settings.entropy * (parts["entropy"] * scale).sum()
-    parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(new - from_)}
+    parts |= {"ratio": ratio, "clipped": clipped, "drift": (new - from_).abs()}
     tokens = int(active.sum())
     sums = {name: float(_select(part.detach().float(), active).sum()) for name, part in parts.items()}
     means = {name: value / max(tokens, 1) for name, value in sums.items()}

@@ -55,8 +55,9 @@ class TrainingMetrics:
       ones, and without entropy and divergence in the loss those without an advantage. The means of the
       update (`policy` to `clipped`) are over the sampled tokens of the others, and missing without any.
     - `loss`, and `policy`: its term of the advantages; `grad_norm`: before it was clipped.
-    - `kl`: to the reference policy, `drift`: to the one that sampled, `entropy`: of the policy, in nats
-      a token; `ratio`: of new to old probability; `clipped`: share of the ratios that were.
+    - `kl`: to the reference policy, `entropy`: of the policy, in nats a token; `drift`: mean absolute
+      difference of the log-probabilities from the sampler's; `ratio`: of new to old probability; `clipped`:
+      share of the ratios that were; `truncated`: share of the importance weights that were, where used.
     - `seconds`: wall time of the step; `seconds/<part>`.
     - `tokens_per_second/rollouts`: tokens sampled in a second of the rollouts, searches and verdicts
       included; `tokens_per_second/update`: tokens of rows, prompts included, that were learned from in a

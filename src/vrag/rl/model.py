@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from cachetools import LRUCache
 from PIL import Image
@@ -16,15 +15,15 @@ from vrag.agent.policies.local_model import Checkpoint, as_model_error, family_o
 from vrag.embed.device import Device, library, open_device
 from vrag.embed.models.loader import loading, rgb
 from vrag.embed.options import EmbedOptions
-from vrag.errors import ModelError, TrainingError
+from vrag.errors import TrainingError
 from vrag.model_profiles import write_profile
-
-Autocast: TypeAlias = Literal["auto", "bfloat16", "off"]
-"""The precision of layers while weights stay float32; `auto`: bfloat16 on CUDA devices that have it."""
-AUTOCASTS: tuple[Autocast, ...] = get_args(Autocast)
 
 MAX_CACHE_BYTES = 2**30
 """Of pixels that are kept: the same pages are shown again and again."""
+_ADAPTED = r".*\.language_model\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+"""The layers that get adapters: all linear ones of the language model but its head."""
+_LORA, _BASE = ".lora_", ".base_layer"
+"""Parts of the names of weights in layers with adapters."""
 _FILES = ("preprocessor_config.json", "chat_template.jinja")
 """Files of a checkpoint that training does not change."""
 
@@ -55,8 +54,6 @@ class TrainableModel:
     """The placeholder of images."""
     kept: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """Files that training does not change, by name: their folder may be gone when the model is saved."""
-    halved: bool = False
-    """True if layers multiply in bfloat16, in sampling and in training. Weights and logits do not."""
     seen: LRUCache[str, VisionInputs] = field(
         default_factory=lambda: LRUCache(MAX_CACHE_BYTES, lambda image: image.bytes)
     )
@@ -68,25 +65,30 @@ class TrainableModel:
         return self.checkpoint.model
 
     def trained(self, *, vision: bool = True) -> list[Any]:
-        """List the trained weights in a fixed order, with or without the vision tower and its projector."""
+        """List the trained weights in a fixed order: those of the adapters, if there are any.
+
+        Otherwise all weights, with or without the vision tower and its projector.
+        """
+        adapters = self.adapters()
+        if adapters:
+            return list(adapters.values())
         named = self.model.named_parameters()
         return [weight for name, weight in named if vision or ".visual." not in name]
 
-    def computing(self) -> AbstractContextManager[None]:
-        """Set the precision of layers; used by sampler and trainer alike."""
-        if not self.halved:
-            return nullcontext()
-        torch = library("torch")
-        return torch.autocast(self.checkpoint.device.name.partition(":")[0], dtype=torch.bfloat16)
+    def add_adapters(self, rank: int) -> None:
+        """Add LoRA adapters (arXiv 2106.09685) to the language model, with alpha twice the rank.
 
-    def recompute(self) -> None:
-        """Let layers compute activations again in the backward pass: see `Scoring`."""
-        model, options = self.model, {"use_reentrant": False, "preserve_rng_state": False}
-        if hasattr(model, "activation_checkpointing_enable"):
-            model.activation_checkpointing_enable(activation_checkpointing_kwargs=options)
-        else:  # its name before
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
-        model.disable_input_require_grads()  # a hook that this way does not need
+        The model computes as before until they are trained. Raises `MissingExtra` without peft.
+        """
+        torch, peft = library("torch"), library("peft")
+        config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=_ADAPTED)
+        with torch.random.fork_rng(devices=[]):  # keep the random state of others
+            torch.manual_seed(0)
+            peft.inject_adapter_in_model(config, self.model)
+
+    def adapters(self) -> dict[str, Any]:
+        """Return the weights of the adapters by name; none without adapters."""
+        return {name: weight for name, weight in self.model.named_parameters() if _LORA in name}
 
     def encode(self, text: str) -> list[int]:
         """Encode a text; special tokens in it are recognized."""
@@ -106,68 +108,47 @@ class TrainableModel:
             self.seen[sha256] = inputs
         return inputs
 
-    def save(self, folder: Path) -> None:
-        """Write a checkpoint that transformers loads and `vrag ask --model local:` serves."""
+    def save(self, folder: Path, *, merged: bool = True) -> None:
+        """Write a checkpoint that transformers loads and `vrag ask --model local:` serves.
+
+        Adapters are added to the weights that they adapt; if not `merged`, they are left out.
+        """
         source = self.checkpoint
         with loading():
-            source.model.save_pretrained(folder)
+            source.model.save_pretrained(folder, state_dict=self._state(merged=merged))
             source.tokenizer.save_pretrained(folder)
         for name, data in self.kept.items():
             (folder / name).write_bytes(data)
         write_profile(source.profile, folder)
 
+    def _state(self, *, merged: bool) -> dict[str, Any] | None:
+        """Return the weights under the names that they have without adapters; None if there are none."""
+        if not self.adapters():
+            return None
+        state = self.model.state_dict()
+        plain = {name.replace(_BASE, ""): value for name, value in state.items() if _LORA not in name}
+        for name, module in self.model.named_modules():
+            if merged and hasattr(module, "get_delta_weight"):
+                plain[f"{name}.weight"] = module.base_layer.weight + module.get_delta_weight("default")
+        return {name: value.detach() for name, value in plain.items()}
 
-def open_network(
-    folder: Path, *, device: str = "auto", dtype: str = "float32", autocast: Autocast = "off"
-) -> TrainableModel:
-    """Load a checkpoint of a Qwen-VL family for training.
 
-    `dtype` is that of the weights. In half precision small steps round away: a weight of 0.1 in bfloat16 does
-    not notice a change of 1e-4. `autocast` is the precision of layers while weights stay float32.
+def open_network(folder: Path, *, device: str = "auto") -> TrainableModel:
+    """Load a checkpoint of a Qwen-VL family for training, with weights in float32.
+
+    In half precision small steps round away: a weight of 0.1 in bfloat16 does not notice a change of 1e-4.
 
     Raises `TrainingError` if there is no such folder, `ModelError` if it cannot be loaded, or there is no
-    such device or precision.
+    such device.
     """
     if not folder.is_dir():
         raise TrainingError(f"There is no checkpoint {folder}.", "Make one: vrag train make-tiny.")
-    place = place_of(device, dtype)
-    halved = autocast_of(place, autocast) == "bfloat16"
-    opened = open_checkpoint(folder, family_of(folder), place, folder.name)
-    if halved:
-        _keep_logits_precise(opened.model)
+    opened = open_checkpoint(folder, family_of(folder), place_of(device), folder.name)
     kept = {name: (folder / name).read_bytes() for name in _FILES if (folder / name).is_file()}
-    return TrainableModel(opened, int(opened.model.config.image_token_id), kept, halved)
+    return TrainableModel(opened, int(opened.model.config.image_token_id), kept)
 
 
-def place_of(device: str, dtype: str) -> Device:
-    """Open the device of a network; raise `ModelError` if there is no such device or precision."""
+def place_of(device: str) -> Device:
+    """Open the device of a network; raise `ModelError` if there is no such device."""
     with as_model_error():
-        return open_device(EmbedOptions(device=device, dtype=dtype))
-
-
-def autocast_of(device: Device, wanted: Autocast) -> Autocast:
-    """Choose the precision of layers, `bfloat16` or `off`; raise `ModelError` if weights are not float32."""
-    if wanted == "bfloat16" and device.dtype != "float32":
-        raise ModelError(
-            f"Weights are {device.dtype} already.", "Leave --autocast out, or --dtype: weights stay float32."
-        )
-    if wanted != "auto":
-        return wanted
-    supported = device.name.startswith("cuda") and library("torch").cuda.is_bf16_supported()
-    return "bfloat16" if supported and device.dtype == "float32" else "off"
-
-
-def _keep_logits_precise(model: Any) -> None:  # noqa: ANN401 - the library is not typed
-    """Let the head multiply in float32, also where layers do not.
-
-    A logit of 20 in bfloat16 is exact to 0.06, so that sampler and trainer, whose batches differ, would
-    disagree by as much; arXiv 2506.13585 found so.
-    """
-    torch, head = library("torch"), model.lm_head
-    plain = head.forward
-
-    def forward(hidden: Any) -> Any:  # noqa: ANN401
-        with torch.autocast(hidden.device.type, enabled=False):
-            return plain(hidden.float())
-
-    head.forward = forward
+        return open_device(EmbedOptions(device=device, dtype="float32"))

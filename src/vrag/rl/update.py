@@ -7,8 +7,7 @@ by a policy loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,19 +22,8 @@ from vrag.rl.losses import LossOptions, RatioKind, policy_loss, row_weights
 from vrag.rl.model import TrainableModel
 from vrag.rl.rows import Row
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scoring:
-    """Memory options of a forward pass. Results are the same but for their last bits."""
-
-    logit_tokens: int = 1024
-    """Tokens whose logits are in memory at once: each takes 4 bytes for each word of the vocabulary, and
-    some copies of that. Where there are more, those of each chunk are made again in the backward pass."""
-    activations: bool = True
-    """True if activations are kept; else they are computed again in the backward pass, which takes about a
-    third more time. Where layers can do so: see `TrainableModel.recompute`."""
-    entropies: bool = True
-    """True if the entropies have a graph."""
+PILE_TOKENS = 16_384
+"""Tokens that are computed together at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,18 +61,17 @@ def score(
     rows: Sequence[Row],
     files: Mapping[str, bytes],
     temperature: float = 1.0,
-    how: Scoring | None = None,
 ) -> TokenScores:
     """Compute log-probabilities and entropies of the own tokens of rows, as they were drawn.
 
     Placeholders of images are out of the distribution, as when sampling. Positions are the model's own
     multimodal rotary ones, made by it from ids, kinds of tokens and grids. Logits are computed for own tokens
-    alone, and not for all of them at once.
+    alone.
 
     `files` holds the images of the rows, `<sha256>.jpg`; a temperature of 0 counts as 1. Raises ValueError if
     the images of a row have other features than it has placeholders.
     """
-    torch, options = library("torch"), how or Scoring()
+    torch = library("torch")
     images = [[network.see(sha256, files[f"{sha256}.jpg"]) for sha256 in row.images] for row in rows]
     for row, seen in zip(rows, images, strict=True):
         places, features = int((row.tokens == network.image_token).sum()), sum(image.tokens for image in seen)
@@ -94,61 +81,25 @@ def score(
     ids = inputs["input_ids"]
     width, device = ids.shape[1], ids.device
     own = torch.from_numpy(_pad([row.own for row in rows], width).astype(bool)).to(device)[:, 1:]
-    with network.computing(), _recomputing(network, wanted=not options.activations):
-        hidden = network.model.model(**inputs, use_cache=False)[0][:, :-1][own]
-    chosen, entropies = _score_tokens(network, hidden, ids[:, 1:][own], temperature or 1.0, options)
+    hidden = network.model.model(**inputs, use_cache=False)[0][:, :-1][own]
+    chosen, entropies = _score_tokens(network, hidden, ids[:, 1:][own], temperature or 1.0)
     blank = torch.zeros(own.shape, dtype=chosen.dtype, device=device)
     sampled = torch.from_numpy(_pad([row.logprobs for row in rows], width)).to(device)[:, 1:]
     return TokenScores(own, blank.masked_scatter(own, chosen), blank.masked_scatter(own, entropies), sampled)
 
 
-def _score_tokens(
-    network: TrainableModel,
-    hidden: Any,  # noqa: ANN401
-    ids: Any,  # noqa: ANN401
-    temperature: float,
-    how: Scoring,
-) -> tuple[Any, Any]:
-    """Compute log-probabilities and entropies, both (tokens,), by chunks; `hidden` is (tokens, width)."""
-    torch = library("torch")
-    banned = torch.tensor(network.checkpoint.banned, device=hidden.device, dtype=torch.long)
-
-    def score_chunk(hidden: Any, ids: Any) -> tuple[Any, Any]:  # noqa: ANN401
-        logits = network.model.lm_head(hidden).float()
-        if temperature != 1.0:
-            logits = logits / temperature
-        distributions = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
-        chosen = distributions.gather(-1, ids[:, None])[:, 0]
-        with torch.set_grad_enabled(how.entropies and torch.is_grad_enabled()):
-            finite = distributions.masked_fill(distributions == float("-inf"), 0.0)
-            return chosen, -(distributions.exp() * finite).sum(dim=-1)
-
-    chunks = list(zip(hidden.split(how.logit_tokens), ids.split(how.logit_tokens), strict=True))
-    if len(chunks) == 1 or not torch.is_grad_enabled():
-        scores = [score_chunk(*chunk) for chunk in chunks]
-    else:
-        checkpoint = library("torch.utils.checkpoint").checkpoint
-        options = {"use_reentrant": False, "preserve_rng_state": False}
-        scores = [checkpoint(score_chunk, *chunk, **options) for chunk in chunks]
-    logprobs, entropies = zip(*scores, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
-
-
-@contextmanager
-def _recomputing(network: TrainableModel, *, wanted: bool) -> Generator[None]:
-    """Put layers into training mode, in which they recompute activations, but no other part of the network.
-
-    Dropout would come with it, and a network that samples with a cache would lose that.
-    """
-    training = wanted and library("torch").is_grad_enabled()
-    layers = [layer for layer in network.model.modules() if getattr(layer, "gradient_checkpointing", False)]
-    for layer in layers:
-        layer.training = training
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.training = False
+def _score_tokens(network: TrainableModel, hidden: Any, ids: Any, temperature: float) -> tuple[Any, Any]:  # noqa: ANN401
+    """Compute log-probabilities and entropies, both (tokens,); `hidden` is (tokens, width)."""
+    banned = library("torch").tensor(
+        network.checkpoint.banned, device=hidden.device, dtype=library("torch").long
+    )
+    logits = network.model.lm_head(hidden).float()
+    if temperature != 1.0:
+        logits = logits / temperature
+    distributions = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
+    chosen = distributions.gather(-1, ids[:, None])[:, 0]
+    finite = distributions.masked_fill(distributions == float("-inf"), 0.0)
+    return chosen, -(distributions.exp() * finite).sum(dim=-1)
 
 
 def _pad(values: Sequence[Any], width: int) -> Any:  # noqa: ANN401
@@ -158,7 +109,7 @@ def _pad(values: Sequence[Any], width: int) -> Any:  # noqa: ANN401
     return padded
 
 
-_USE_LESS = "Reduce --pile-tokens and --logit-tokens, or add --checkpoint-activations or --freeze-vision."
+_USE_LESS = "Train with fewer rows per step, with --lora-rank or with --freeze-vision."
 """Advice where memory does not suffice."""
 
 
@@ -171,15 +122,13 @@ class UpdateOptions(BaseModel):
     warmup: int = Field(default=0, ge=0, description="Steps in which the learning rate rises to that.")
     weight_decay: float = Field(default=0.0, ge=0)
     clip_norm: float = Field(default=1.0, gt=0, description="Norm of the gradient at most.")
-    pile_tokens: int = Field(default=16_384, ge=1, description="Tokens that are computed together at most.")
-    logit_tokens: int = Field(
-        default=1024, ge=1, description="Of them, tokens whose logits are held at once."
-    )
-    checkpoint_activations: bool = Field(
-        default=False, description="Compute layers again in the backward pass, which takes less memory."
-    )
     freeze_vision: bool = Field(
         default=False, description="Leave the vision tower and its projector as they are."
+    )
+    lora_rank: int | None = Field(
+        default=None,
+        ge=1,
+        description="Train low-rank adapters of the language model; none: all of its weights.",
     )
 
 
@@ -221,12 +170,12 @@ class Updates:
     optimizer: Any = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.options.lora_rank is not None:
+            self.network.add_adapters(self.options.lora_rank)
         trained = self.network.trained(vision=not self.options.freeze_vision)
         self.network.model.requires_grad_(False)  # frozen weights need no gradient
         for weight in trained:
             weight.requires_grad_(True)
-        if self.options.checkpoint_activations:
-            self.network.recompute()
         self.optimizer = library("torch").optim.AdamW(
             trained,
             lr=self.options.lr,
@@ -243,8 +192,8 @@ class Updates:
         """
         tokens = sum(int(row.own.sum()) for row in rows)
         loss = 0.0
-        for pile in piles(rows, self.options.pile_tokens):
-            scored = score(self.network, [rows[at] for at in pile], files, how=self._scoring(entropies=False))
+        for pile in piles(rows, PILE_TOKENS):
+            scored = score(self.network, [rows[at] for at in pile], files)
             part = -scored.logprobs.sum() / max(tokens, 1)
             part.backward()
             loss += float(part.detach())
@@ -271,8 +220,8 @@ class Updates:
         where neither entropy nor divergence is in the loss. Loss and gradient are the same without them.
 
         Returns `loss`, `grad_norm`, `skipped`: share of the rows that were not computed, `computed`: tokens
-        of those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `drift`: the
-        divergence between the sampler and the forward pass, whose log-probabilities should be the same.
+        of those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `truncated`,
+        `drift`: how far the log-probabilities of sampler and forward pass differ, which should be the same.
         Without such tokens there are no means. Raises `ModelError` if the memory does not suffice.
         """
         lengths = np.array([row.own.sum() for row in train_batch.rows])
@@ -282,7 +231,7 @@ class Updates:
         )
         rows = [train_batch.rows[at] for at in needed]
         sums: dict[str, float] = {"loss": 0.0}
-        for within in piles(rows, self.options.pile_tokens):
+        for within in piles(rows, PILE_TOKENS):
             pile = [needed[at] for at in within]
             found = self._learn_pile(train_batch, pile, weights, files, options, temperature, reference)
             for name, value in found.items():
@@ -306,16 +255,17 @@ class Updates:
     ) -> dict[str, float]:
         torch = library("torch")
         rows = [train_batch.rows[at] for at in pile]
-        how = self._scoring(entropies=options.entropy > 0)
         known = None
         if reference is not None and options.kl:
             with torch.no_grad():
-                known = score(reference, rows, files, temperature, how).logprobs
-        scored = score(self.network, rows, files, temperature, how)
+                known = score(reference, rows, files, temperature).logprobs
+        scored = score(self.network, rows, files, temperature)
         place = scored.logprobs.device
         # One update a batch: the policy is the one that sampled. By segment the clip is narrower than what
-        # half precision rounds, so that the ratio is taken from the same forward pass.
-        old = scored.logprobs.detach() if options.kind is RatioKind.SEGMENT else scored.sampled
+        # half precision rounds, so that the ratio is taken from the same forward pass; and with importance
+        # weights it is these that correct for the sampler.
+        same_pass = options.kind is RatioKind.SEGMENT or options.truncate is not None
+        old = scored.logprobs.detach() if same_pass else scored.sampled
         loss = policy_loss(
             scored.logprobs,
             old,
@@ -331,13 +281,6 @@ class Updates:
         if loss.total.requires_grad:
             loss.total.backward()
         return {"loss": float(loss.total.detach()), **loss.statistics}
-
-    def _scoring(self, *, entropies: bool) -> Scoring:
-        return Scoring(
-            logit_tokens=self.options.logit_tokens,
-            activations=not self.options.checkpoint_activations,
-            entropies=entropies,
-        )
 
     def _step(self) -> float:
         """Apply the accumulated gradients; return their norm.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,8 +18,6 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from vrag.rl.model import Autocast
 
 RUN, ROLLOUTS, REWARD = "Run", "Rollouts", "Reward and credit"
 UPDATE, MACHINE = "Update", "Memory and speed"
@@ -46,18 +44,9 @@ _LOG = "Also show the measures in `tensorboard` or `wandb`; repeatable. Each nee
 LogOption = Annotated[list[str], opt.option(RUN, _LOG, "none", "--log")]
 _FREEZE_VISION = "Do not train the vision tower and its projector."
 FreezeVisionOption = Annotated[bool, opt.option(UPDATE, _FREEZE_VISION, True, "--freeze-vision")]
+_LORA_RANK = "Train LoRA adapters of this rank instead of all weights; the final model has them merged."
+LoraRankOption = Annotated[int | None, opt.option(UPDATE, _LORA_RANK, "all weights", min=1)]
 DeviceOption = Annotated[str | None, opt.option(MACHINE, "cpu, cuda, cuda:1.", "VRAG_DEVICE")]
-_DTYPE = "Precision of weights; half precision loses small updates."
-DTypeOption = Annotated[str, opt.option(MACHINE, _DTYPE, True)]
-_AUTOCAST = "Precision of multiplications with float32 weights: bfloat16, off, or auto (bfloat16 on CUDA)."
-AutocastOption = Annotated[str, opt.option(MACHINE, _AUTOCAST, True)]
-PileTokensOption = Annotated[int, opt.option(MACHINE, "Maximum tokens per forward pass.", True, min=1)]
-_LOGIT_TOKENS = "Maximum tokens whose logits are in memory."
-LogitTokensOption = Annotated[int, opt.option(MACHINE, _LOGIT_TOKENS, True, min=1)]
-_RECOMPUTE = "Recompute activations: much less memory, a third more time."
-CheckpointActivationsOption = Annotated[
-    bool, opt.option(MACHINE, _RECOMPUTE, True, "--checkpoint-activations")
-]
 
 
 @common_options("model", "out", "runs", "steps", "held_out", "until_found", "collections", "seed", "device")
@@ -91,12 +80,8 @@ def sft(
     warmup: WarmupOption = 0,
     weight_decay: WeightDecayOption = 0.0,
     freeze_vision: FreezeVisionOption = False,
+    lora_rank: LoraRankOption = None,
     device: DeviceOption = None,
-    dtype: DTypeOption = "float32",
-    autocast: AutocastOption = "auto",
-    pile_tokens: PileTokensOption = 16_384,
-    logit_tokens: LogitTokensOption = 1024,
-    checkpoint_activations: CheckpointActivationsOption = False,
 ) -> None:
     """Train a model on the model replies of recorded runs (supervised fine-tuning).
 
@@ -117,13 +102,12 @@ def sft(
     with _invalid_options_as_settings():
         update = UpdateOptions(**_fields(UpdateOptions, flags))
         options = SftOptions(**_fields(SftOptions, flags), update=update)
-    machine = _parse_machine(device, dtype, autocast)
     Supervision(
         options=options,
         runs=runs,
         model=model,
         out=out,
-        machine=machine,
+        machine=Machine(device=device),
         settings=settings,
         held_out=read_questions(held_out) if held_out else [],
         max_tokens=max_tokens,
@@ -149,6 +133,7 @@ def rl(
     warmup: WarmupOption = 0,
     weight_decay: WeightDecayOption = 0.0,
     freeze_vision: FreezeVisionOption = False,
+    lora_rank: LoraRankOption = None,
     clip_norm: float = _option(UPDATE, 1.0, "Maximum norm of the gradient.", min=1e-6),
     temperature: float = _option(ROLLOUTS, 1.0, "Sampling temperature.", min=0.01),
     max_steps: int | None = _option(ROLLOUTS, None, "Maximum model calls per rollout.", min=1),
@@ -165,6 +150,9 @@ def rl(
     exact: bool = _option(REWARD, False, "Judge by rules: a number must stand alone and is not rounded."),
     kl: float = _option(UPDATE, 0.0, "Weight of the KL from the start model.", min=0),
     entropy: float = _option(UPDATE, 0.0, "Weight of the entropy; about 0.01 for a tiny model.", min=0),
+    truncate: float | None = _option(
+        UPDATE, None, "Weight tokens by trainer over sampler probability, up to this; 2 is usual."
+    ),
     penalty: float | None = _option(
         REWARD, None, "Penalty of a segment with an invalid action.", min=0, shown="0.5, or 0 for grpo"
     ),
@@ -188,12 +176,7 @@ def rl(
     log: LogOption = [],  # noqa: B006 - Typer copies it
     again: AgainOption = False,
     device: DeviceOption = None,
-    dtype: DTypeOption = "float32",
-    autocast: AutocastOption = "auto",
     batch: int = _option(MACHINE, 64, "Maximum replies generated at a time.", min=1),
-    pile_tokens: PileTokensOption = 16_384,
-    logit_tokens: LogitTokensOption = 1024,
-    checkpoint_activations: CheckpointActivationsOption = False,
 ) -> None:
     """Train a model by reinforcement learning: rollouts, rewards, advantages, an update, and again.
 
@@ -225,7 +208,7 @@ def rl(
         exact=exact,
         model=model,
         out=out,
-        machine=_parse_machine(device, dtype, autocast),
+        machine=Machine(device=device),
         loggers=_parse_loggers(log),
     ).run(again=again)
 
@@ -246,15 +229,6 @@ def _parse_loggers(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         _check_choice("--log", name, [*LOGGERS])
     return tuple(dict.fromkeys(names))
-
-
-def _parse_machine(device: str | None, dtype: str, autocast: str) -> Machine:
-    from vrag.embed.options import DTYPES
-    from vrag.rl.model import AUTOCASTS
-
-    _check_choice("--dtype", dtype, DTYPES)
-    _check_choice("--autocast", autocast, AUTOCASTS)
-    return Machine(device=device, dtype=dtype, autocast=cast("Autocast", autocast))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.embed.device import Device
     from vrag.reward import CompositeReward
     from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
-    from vrag.rl.model import Autocast, TrainableModel
+    from vrag.rl.model import TrainableModel
     from vrag.rl.trainers.local import RlOptions, SftOptions
     from vrag.settings import Settings
     from vrag.types import Case
@@ -49,32 +49,23 @@ STEP_MEASURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The device and the precision of a training run."""
+    """The device of a training run."""
 
     device: str | None
     """None for the device of the settings."""
-    dtype: str
-    autocast: Autocast
 
     @property
     def place(self) -> Device:
         """The device, opened."""
         from vrag.rl.model import place_of
 
-        return place_of(self.device or load_settings().settings.device, self.dtype)
-
-    @property
-    def made_with(self) -> dict[str, str]:
-        """The options that change the result of the training."""
-        from vrag.rl.model import autocast_of
-
-        return {"dtype": self.dtype, "autocast": autocast_of(self.place, self.autocast)}
+        return place_of(self.device or load_settings().settings.device)
 
     def open_model(self, model: Path) -> TrainableModel:
         """Load a checkpoint on the device."""
         from vrag.rl.model import open_network
 
-        return open_network(model, device=self.place.name, dtype=self.dtype, autocast=self.autocast)
+        return open_network(model, device=self.place.name)
 
     def repeatable(self, *, wanted: bool = True) -> AbstractContextManager[None]:
         """Compute bit-identical results inside the context."""
@@ -117,7 +108,6 @@ class Supervision:
             "kind": "sft",
             "model": _model_digest(self.model),
             "runs": digest_of(recordings),
-            **self.machine.made_with,
             **self.options.model_dump(mode="json"),
         }
         checkpoints = Checkpoints(self.out)
@@ -287,7 +277,6 @@ class Reinforcement:
             "weights": self.weights,
             "exact": self.exact,
             "judge": self.settings.judge_model,
-            **self.machine.made_with,
             **self.options.model_dump(mode="json"),
         }
 

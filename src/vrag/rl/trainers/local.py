@@ -81,6 +81,9 @@ class RlOptions(BaseModel):
     )
     kl: float = Field(default=0.0, ge=0, description="Weight of the divergence from the model it began as.")
     entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
+    truncate: float | None = Field(
+        default=None, gt=0, description="Bound of importance weights, trainer over sampler; none: no weights."
+    )
     batch: int = Field(default=64, ge=1, description="Maximum of replies in a batch.")
     evaluate_every: int = Field(default=10, ge=1, description="Steps from one evaluation to the next.")
     evaluate_samples: int = Field(default=1, ge=1, description="Rollouts of a held-out question.")
@@ -112,7 +115,7 @@ class RlOptions(BaseModel):
     @property
     def loss(self) -> LossOptions:
         """The options of the loss."""
-        return LossOptions(kind=self.ratio, kl=self.kl, entropy=self.entropy)
+        return LossOptions(kind=self.ratio, kl=self.kl, entropy=self.entropy, truncate=self.truncate)
 
 
 @dataclass(frozen=True, slots=True)
