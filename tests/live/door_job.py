@@ -146,6 +146,7 @@ def trl(model: str, folder: str) -> dict[str, Any]:
         shuffle_dataset=False,
     )
     trainer.train()
+    vrag_trl.vrag_reward = vrag_reward
     logs = [line for line in trainer.state.log_history if "loss" in line]
     changed = [name for name, weight in network.named_parameters() if not torch.equal(weight, before[name])]
     expected = {number: expected_pixels(processor, number) for number in range(len(cases()))}
