@@ -340,7 +340,7 @@ class TestLearning:
             return float("blue" in first_words(run))
 
         options = RlOptions(
-            steps=30, questions=1, group=16, max_tokens=6, evaluate_every=100, save_every=100,
+            steps=60, questions=1, group=16, max_tokens=6, evaluate_every=100, save_every=100,
             scale=False, update=UpdateOptions(lr=5e-3),
         )  # fmt: skip
         trained(tmp_path / "run", options, reward=paid, model=tmp_path / "taught")
