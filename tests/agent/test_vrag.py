@@ -468,6 +468,12 @@ class TestSelection:
         assert isinstance(first, Text)
         assert prompt("select.md") in first.text
 
+    def test_a_sampler_may_stop_with_it_where_it_is_on_offer(self) -> None:
+        for select in (0, 2):
+            environment = Environment(tiny_corpus(), PROFILE, EnvironmentOptions(select=select))
+            ends = Agent(ScriptedPolicy(()), environment, METHOD).end_tags
+            assert ("</select>" in ends) == bool(select)
+
     def test_the_numbers_go_on_from_search_to_search(self) -> None:
         again = VRAG.search("ferry passengers")
         events, _ = self.run(again, "<select>1</select>", again, "<select>1</select>", ANSWER)

@@ -222,7 +222,9 @@ def end_tags(names: Iterable[str], *, selecting: bool = False) -> tuple[str, ...
     >>> end_tags(["calculate"])
     ('</search>', '</bbox>', '</answer>', '</calculate>')
     """
-    return tuple(f"</{name}>" for name in (*_BUILT_IN_TAGS, *names, *([_SELECT] if selecting else [])))
+    return tuple(
+        f"</{name}>" for name in (*_BUILT_IN_TAGS, *sorted(names), *([_SELECT] if selecting else []))
+    )
 
 
 def render(action: Action) -> str:

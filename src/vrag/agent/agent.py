@@ -76,7 +76,7 @@ class Agent:
         """The tags that end an action: a sampler may stop with them, since what follows is dropped."""
         if self.method.uses_graph:
             return (CALL_END_TAG,)
-        return end_tags(self.environment.tools, selecting=self.method.reselect)
+        return end_tags(self.environment.action_names, selecting=self.method.reselect)
 
     @property
     def locates(self) -> bool:

@@ -102,6 +102,11 @@ class Environment:
         return self.options.select or self.profile.candidates
 
     @property
+    def action_names(self) -> frozenset[str]:
+        """The names of the actions on offer besides those built in: custom tools, and `select`."""
+        return frozenset({*self.tools, SELECT} if self.candidates else self.tools)
+
+    @property
     def collections(self) -> frozenset[str] | None:
         """Names of the collections that may be searched; None for all."""
         return frozenset({self.options.collection}) if self.options.collection else None
@@ -141,7 +146,7 @@ class Environment:
 
     def material(self, text: str) -> str:
         """Return text of documents as it may stand in a message; see `vrag.agent.prompts`."""
-        return material(text, {*self.tools, SELECT} if self.candidates else self.tools)
+        return material(text, self.action_names)
 
     def item(self, id: str) -> Item:
         """Return an item of the collection; raise `SearchError` if there is none of that id."""

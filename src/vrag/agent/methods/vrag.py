@@ -122,8 +122,7 @@ class VragEpisode(AgentEpisode):
         return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
 
     def _tool_names(self) -> frozenset[str]:
-        select = {SELECT} if self.environment.candidates else set[str]()
-        return frozenset(self.environment.tools) | select
+        return self.environment.action_names
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
         """Parse a reply; the selection of evidence is never repaired. See `AgentEpisode`."""
