@@ -112,14 +112,15 @@ class PointedBox:
 def pointed_boxes(run: RunResult) -> list[PointedBox]:
     """List the rectangles that the model of a run gave itself, in order: its looks at parts of pages.
 
-    - Of a look (`RunStep.crop`) that was carried out, what the model was shown counts: the part of the page,
-      as wide as it asked for. Nothing that was found by the words of its answer counts, no page that it was
-      shown whole, and nothing of clips.
+    - Of a look (`RunStep.crop`) that was carried out, the part of the page that the model was shown counts,
+      with the padding of the environment. Nothing that was found by the words of its answer counts, no page
+      that a search has shown whole, and nothing of clips.
     - Where the answer names some of these pictures as evidence (`RunResult.named`), the others do not count.
-    - A look in which a later one of the same page lies, by 99 % of the later one, was a step on the way there
-      and does not count.
+    - Of those that count, a look in which a later one of the same item lies, by 99 % of the later one, was a
+      step on the way there and does not count.
 
-    A run without a model has the rectangles of its evidence, which are all of our own making.
+    A run without a model has the rectangles of the evidence that its answer rests on, clips left out, which
+    are all of our own making; of a page that is cited whole as well as in part, the parts.
     """
     if run.is_without_model:
         return _evidence_boxes(run)
@@ -170,8 +171,9 @@ def region_reward(case: Case, run: RunResult) -> float:
       gold boxes of one annotator there cover together. Of several annotators on a page the one with the
       highest value counts. A page on which the model points at nothing has 0, and so has an abstention.
 
-    Pages are the same if the file names of their documents and their numbers are: that of a gold box is its
-    own (`Region.document`), or that of the case.
+    Pages are the same if the names of their documents and their numbers are: that of a gold box is its own
+    (`Region.document`), or that of the case. Trainers and evaluations record file names; a run of `vrag ask`
+    has the paths below the folder that was asked, which match only at its top.
     """
     gold = gold_boxes(case)
     if answer_of(run) is None:
