@@ -17,8 +17,12 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from vrag.rl.metrics import read_metrics
 
@@ -38,6 +42,8 @@ SETTINGS = {
     },
 }
 """Environment variables by the name of a setting. MKL and oneDNN multiply matrices, ATen does the rest."""
+COLORS = ("#2166ac", "#b2182b")
+"""Of the curves of each setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +125,32 @@ def write_table(runs: list[ProofRun]) -> str:
     return "\n".join([*lines, "", f"{len(runs) - failed} of {len(runs)} runs count.", ""])
 
 
+def draw_curves(out: Path, runs: Sequence[ProofRun], path: Path) -> None:
+    """Draw what the evaluations of all runs measured: own searches while taught, answers while trained."""
+    figure: Any = Figure(figsize=(10, 3.6), layout="constrained")  # its types are incomplete
+    left, right = figure.subplots(1, 2)
+    left.set_title("Pages found by its own searches, held-out documents", fontsize=10)
+    left.set_xlabel("supervised steps")
+    right.set_title("Right answers, held-out documents", fontsize=10)
+    right.set_xlabel("steps of reinforcement")
+    for axes, name, measure in (
+        (left, "taught", "eval/reward/retrieval"),
+        (right, "trained", "eval/accuracy"),
+    ):
+        for run in runs:
+            number = list(SETTINGS).index(run.setting)
+            metrics = read_metrics(out / f"seed-{run.seed}-{number}" / name)
+            points = [(line.step, line.values[measure]) for line in metrics if measure in line.values]
+            axes.plot(*zip(*points, strict=True), color=COLORS[number], linewidth=1.2, alpha=0.8)
+        axes.set_ylim(-0.03, 1.03)
+        axes.spines[["top", "right"]].set_visible(False)
+    for setting, color in zip(SETTINGS, COLORS, strict=True):
+        right.plot([], [], color=color, label=setting)
+    right.axhline(0.25, color="#999999", linestyle="--", linewidth=1, label="guessing")
+    right.legend(frameon=False, fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=110)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Make the runs that are missing, and report all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -128,6 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--settings", type=int, nargs="+", default=list(range(len(SETTINGS))), help="By number."
     )
     parser.add_argument("--vrag", default="vrag", help="The command.")
+    parser.add_argument("--figure", type=Path, help="PNG file to draw the curves into.")
     options = parser.parse_args(arguments)
     out: Path = options.out
     settings: list[int] = options.settings
@@ -147,6 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
     report = write_table(runs)
     (out / "report.md").write_text(report)
     print(report)
+    if options.figure is not None:
+        draw_curves(out, runs, options.figure)
     return int(not all(run.counts for run in runs))
 
 
