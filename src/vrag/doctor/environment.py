@@ -69,10 +69,12 @@ _OTEL = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
 }
-_TRAIN = {"matplotlib": "matplotlib", "torch": "torch", "transformers": "transformers"}
+_TRAIN = {"matplotlib": "matplotlib", "peft": "peft", "torch": "torch", "transformers": "transformers"}
 EXTRAS = (
     Extra("models", _MODELS, "embedders, rerankers and language models run only on servers"),
     Extra("train", _TRAIN, "no training in this process, and no curves"),
+    Extra("tensorboard", {"tensorboard": "tensorboard"}, "trainings are not shown in TensorBoard"),
+    Extra("wandb", {"wandb": "wandb"}, "trainings are not shown in Weights & Biases"),
     Extra("verl", {"verl": "verl"}, "no training with verl, which needs its own environment"),
     Extra("video", {"av": "av"}, "videos cannot be read"),
     Extra("heic", {"pillow_heif": "pillow-heif"}, "pictures in HEIC cannot be read"),
