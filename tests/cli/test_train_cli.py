@@ -245,6 +245,20 @@ class TestRefusals:
         message.write_text(message.read_text() + " ")
         assert "other settings: runs" in refusal(invoke(*line))
 
+    def test_to_stop_at_an_accuracy_needs_questions(self, desk: Path, tmp_path: Path) -> None:
+        line = (
+            "train",
+            "local",
+            "rl",
+            desk / "corpus" / "train.json",
+            "-m",
+            desk / "tiny",
+            "-o",
+            tmp_path / "run",
+        )
+        assert "Name them with --held-out" in refusal(invoke(*line, "--stop-at", 0.9))
+        assert not (tmp_path / "run").exists()
+
     def test_again_begins_anew(self, trained: Path, desk: Path, tmp_path: Path) -> None:
         shutil.copytree(trained, tmp_path / "run")
         result = rl(desk, tmp_path / "run", "--steps", 1, "--again")
@@ -265,6 +279,8 @@ class TestRefusals:
             (("--weights", "answer=0.9,pattern=0.2"), "sum to"),
             (("--weights", "answer=0.9,brevity=0.1"), "brevity"),
             (("--weights", "0.2,0.2,0.2"), "sum to"),
+            (("--weights", "answer=0.9,pattern=0.1,answer=0.9"), "named twice"),
+            (("--weights", "nan,0.5,0.5"), "0 or more"),
             (("--algorithm", "ppo"), "ppo"),
             (("--ratio", "word"), "not one of token, segment"),
             (("--stop-at", "2"), "stop"),

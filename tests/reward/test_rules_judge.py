@@ -89,6 +89,13 @@ RIGHT = [
     ("-5", "minus 5"),
     ("0", "0"),
     (".5", "0.5"),
+    ("-5", "negative 5"),
+    ("$12.5 million", "$12.5M"),
+    ("$12.5 million", "US$12.5 million"),
+    ("$5 billion", "$5bn"),
+    ("$12", "US$12"),
+    ("$12", "12 US dollars"),
+    ("iPhone 5", "iPhone® 5"),
     # lists
     ('["red", "blue"]', "blue and red"),
     ("['red', 'blue']", '["blue", "red"]'),
@@ -140,6 +147,20 @@ WRONG = [
     ("yes", "no"),
     ("A", "B"),
     ("A+", "A"),
+    ("A", "A*"),
+    # signs and words that make another amount
+    ("$12", "12 cents"),
+    ("$12", "12¢"),
+    ("$12", "₹12"),
+    ("5", "≠5"),
+    ("5", "√5"),
+    ("5%", "5‰"),
+    ("5%", "5 bps"),
+    ("5", "5 lakh"),
+    ("5", "5 squared"),
+    ("5", "5 plus"),
+    ("2019", "2019 onwards"),
+    ("500", "500 BC"),
     ("A+", "A-"),
     ("C++", "C"),
     ("C#", "C"),
@@ -303,6 +324,36 @@ def test_words_beside_a_number_may_be_those_of_the_question() -> None:
     assert verdict("5", "It decreased by 5", "By how much did it decrease in all, as it decreased?").correct
     assert not verdict("5", "It decreased by 5", "By how much did it change?").correct
     assert not verdict("5", "not 5", "Why not 5?").correct
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("How many months did it take?", "5 months", "5 years"),
+        ("How many full months did it take?", "5", "5 weeks"),
+        ("What was the delay last year?", "5 months", "at most 5 months"),
+        ("What was the length in miles?", "5 mi", "5 km"),
+        ("How many dollars does it cost?", "$5", "5 euros"),
+        ("How many lakh were spent?", "5 lakh", "5 crore"),
+        ("By how much did sales rise or fall?", "5", "fall of 5"),
+        ("By how much did sales rise?", "a rise of 5", "a fall of 5"),
+        ("How many more came?", "5 more", "more than 5"),
+        ("What was revenue (in millions)?", "$5 million", "$5 billion"),
+        ("What was revenue in US$ millions?", "5", "5 thousand"),
+        ("What was revenue in 2 million cases?", "5", "5 million"),
+        ("What was revenue?", "5", "5 million"),
+    ],
+)
+def test_units_and_directions_are_those_of_the_question(question: str, right: str, wrong: str) -> None:
+    assert verdict("5", right, question).correct
+    assert not verdict("5", wrong, question).correct
+
+
+def test_an_amount_in_the_scale_of_the_question_is_rounded_as_usual() -> None:
+    question = "What was revenue in millions of dollars?"
+    assert verdict("48.23", "$48.2 million", question).correct
+    assert not verdict("48.23", "$48.9 million", question).correct
+    assert not verdict("48.2", "48.2 million", question, RulesJudge(exact=True)).correct
 
 
 def test_elements_are_paired_wherever_that_can_be_done() -> None:

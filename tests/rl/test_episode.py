@@ -23,7 +23,7 @@ from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown
 from vrag.agent.methods import build_method
 from vrag.cases.case_json import row_of
-from vrag.errors import JudgeError, SearchError
+from vrag.errors import CaseError, JudgeError, SearchError, SettingsError
 from vrag.geometry import decode_jpeg
 from vrag.model_profiles import PROFILES
 from vrag.reward.combine import CompositeReward
@@ -307,6 +307,39 @@ def test_options_open_the_environment_of_our_trainer() -> None:
     assert [episode.step(text).done for text in SCRIPT] == [False, True]
     assert episode.reward is not None
     assert episode.reward.parts == {"retrieval": 1.0, "answer": 1.0, "pattern": 1.0}
+
+
+def test_options_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(SettingsError, match="need the option `profile`"):
+        Episode.of({"searcher": "vrag.testing:tiny_corpus"})
+    with pytest.raises(SettingsError, match="no episodes of the agent 'rag'"):
+        Episode.of({"searcher": "vrag.testing:tiny_corpus", "profile": "qwen2.5-vl"}, agent="rag")
+
+
+def test_bad_input_is_refused_and_the_episode_goes_on() -> None:
+    episode = Episode(agent_of("vrag"), SCORER)
+    with pytest.raises(RuntimeError, match="call reset first"):
+        episode.step("<search>ferry</search>")
+    episode.reset(CASE)
+    for text in ("", "no JSON", "[" * 100_000, "null", "{}"):
+        with pytest.raises((ValueError, CaseError)):
+            episode.reset(text)
+    with pytest.raises(TypeError, match="text or None, not list"):
+        episode.step([{"type": "text", "text": "<search>ferry</search>"}])  # pyright: ignore[reportArgumentType]
+    assert [episode.step(text).done for text in SCRIPT] == [False, True]
+    assert episode.reward is not None
+    assert episode.reward.total == 1.0
+
+
+@pytest.mark.slow
+def test_a_process_ends_quietly_with_episodes_that_go_on() -> None:
+    code = (
+        "from vrag.rl import Episode; from vrag.testing import tiny_corpus\n"
+        "episode = Episode.of({'searcher': 'vrag.testing:tiny_corpus', 'profile': 'qwen2.5-vl'})\n"
+        f"episode.reset({json.dumps(row_of(CASE))!r}); episode.step('<think>a</think><search>ferry</search>')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.slow

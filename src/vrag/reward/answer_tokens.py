@@ -1,7 +1,7 @@
 """Short answers as words and numbers, so that ways to write the same are the same.
 
 "Six knots." and "6 knots" are read alike, as are "$1,000" and "1000 dollars", "5 million" and "5,000,000",
-"isn't" and "is not". Signs that change what is said stay: "A+" is not "A", "10:30" not "10 30".
+"isn't" and "is not". Signs that change what is said stay: "A+" is not "A", "10:30" not "10 30", "≠5" not "5".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TENS = {
     word: 10 * tens
     for tens, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
 }
-_SCALES = {
+SCALES = {
     "thousand": 10**3,
     "million": 10**6,
     "mn": 10**6,
@@ -56,10 +56,20 @@ _TOKEN = re.compile(
     r"|(?P<word>\w+(?:['’]\w+)*)"
     r"|(?P<range>(?<=\d)\s?[-\u2013\u2014]\s?(?=[$€£¥]?\d))"
     r"|(?P<grade>(?<=\w)[-\u2212](?!\w))"
-    r"|(?P<mark>[<>=≤≥≈~±×^+#/&%°$€£¥]|(?<=\d):(?=\d))"
+    r"|(?P<star>(?<=(?<![\w*])[A-Z])\*(?![\w*]))"
+    r"|(?P<mark>[\^#/&%‰‱]|(?<=\d):(?=\d))"
+    r"|(?P<symbol>[^\w\s])"
 )
 _NEGATED = re.compile(r"n['’]t\b")
+_DOLLARS_OF_THE_US = re.compile(r"(?i)\bUS\s?\$")
+_SHORT_SCALE = re.compile(r"(?i)([$€£¥]\s?[\d.,]*\d)\s?(k|mm|mn|m|bn|b|tn|t)\b")
+"""An amount with an abbreviated scale: "$12.5M"."""
+_SCALE_NAMES = {"k": "thousand", "m": "million", "b": "billion", "t": "trillion"}
+"""By the first letter of the abbreviation."""
 _MARKS = {"&": "and", "%": "percent", "°": "degrees"}
+_SYMBOLS = frozenset({"Sm", "Sc", "So"})
+"""Unicode categories of characters that say something: mathematics, currencies, others."""
+_WITHOUT_MEANING = frozenset("|®™©")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +93,20 @@ def read_tokens(text: str) -> list[Token]:
     [NumberToken(value=Decimal('6'), decimals=0, percent=False, currency=''), 'knots', \
 NumberToken(value=Decimal('5000000'), decimals=0, percent=False, currency='')]
     """
-    plain = unicodedata.normalize("NFC", text)
+    plain = _DOLLARS_OF_THE_US.sub("$", unicodedata.normalize("NFC", text))
+    plain = _SHORT_SCALE.sub(lambda match: f"{match[1]} {_SCALE_NAMES[match[2][0].lower()]}", plain)
     plain = re.sub(r"(?i)\bcan(?:not|n['’]t)\b", "can not", plain)
     plain = re.sub(r"(?i)\bwon['’]t\b", "will not", plain)
     plain = re.sub(r"(?i)\bper cent\b", "percent", _NEGATED.sub(" not", plain))
-    found = [_token_of(match) for match in _TOKEN.finditer(plain)]
+    found = [_token_of(match) for match in _TOKEN.finditer(plain) if _has_meaning(match)]
     return _join_numbers(_without_articles(found))
+
+
+def _has_meaning(match: re.Match[str]) -> bool:
+    """Return whether a match is more than punctuation."""
+    if match.lastgroup != "symbol":
+        return True
+    return unicodedata.category(match[0]) in _SYMBOLS and match[0] not in _WITHOUT_MEANING
 
 
 def _token_of(match: re.Match[str]) -> Token:
@@ -102,7 +120,7 @@ def _token_of(match: re.Match[str]) -> Token:
             return "to"
         case "grade":
             return "-"
-        case "mark":
+        case "mark" | "symbol" | "star":
             return _MARKS.get(text, text)
         case _:
             return re.sub("['’]", "", text)  # in the case as written: of a single A it matters
@@ -150,7 +168,7 @@ def _join_numbers(tokens: list[Token]) -> list[Token]:
             at += 1
             continue
         number, at = _with_attributes(number, tokens, end)
-        if joined and joined[-1] == "minus":
+        if joined and joined[-1] in {"minus", "negative"}:
             joined.pop()
             number = replace(number, value=-number.value)
         if joined and isinstance(joined[-1], str) and (currency := _CURRENCIES.get(joined[-1])):
@@ -163,7 +181,7 @@ def _join_numbers(tokens: list[Token]) -> list[Token]:
 def _with_attributes(number: NumberToken, tokens: list[Token], at: int) -> tuple[NumberToken, int]:
     """Return a number with the scale, percent sign and currency that follow, and where they end."""
     while at < len(tokens) and isinstance(word := tokens[at], str):
-        if (scale := _SCALES.get(word)) is not None:
+        if (scale := SCALES.get(word)) is not None:
             shift = len(str(scale)) - 1
             number = replace(number, value=number.value * scale, decimals=max(0, number.decimals - shift))
         elif word == "percent":
@@ -185,13 +203,13 @@ def _number_at(tokens: list[Token], at: int) -> tuple[NumberToken | None, int]:
     while (group := _group_at(tokens, end)) is not None:
         value, after = group
         scale = tokens[after] if after < len(tokens) else ""
-        scaled = isinstance(scale, str) and scale in _SCALES
+        scaled = isinstance(scale, str) and scale in SCALES
         if found and not 0 < value < 1000:
             break
         found = True
         if not scaled:
             return NumberToken(Decimal(total + value)), after
-        total, end = total + value * _SCALES[str(scale)], after + 1
+        total, end = total + value * SCALES[str(scale)], after + 1
     return (NumberToken(Decimal(total)), end) if found else (None, at)
 
 

@@ -11,15 +11,16 @@ import ast
 import importlib
 import json
 import re
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, cast
 
 from vrag.agent.actions import ABSTENTION
 from vrag.metrics import edits
-from vrag.reward.answer_tokens import NumberToken, Token, read_tokens
+from vrag.reward.answer_tokens import SCALES, NumberToken, Token, read_tokens
 from vrag.reward.reward import Verdict
 
 TOLERANCE = Decimal("0.01")
@@ -53,9 +54,37 @@ _DIRECTIONS = frozenset(
     "increase increases increased increasing decrease decreases decreased decreasing rise rises rose risen "
     "fall falls fell fallen drop drops dropped decline declines declined gain gains gained loss losses lost "
     "lose growth grew shrank higher lower profit profits deficit surplus debit credit before after male "
-    "males female females men women boys girls north south east west left right first last per".split()
+    "males female females men women boys girls north south east west left right first last per plus minimum "
+    "maximum max onward onwards upward upwards earlier later bc bce excluded lakh lakhs crore crores "
+    "quadrillion quintillion squared cubed halves thirds quarters fifths tenths hundredths thousandths "
+    "millionths permille bps basis".split()
 )
-"""Words that have opposites: beside a number only where the question has them too."""
+"""Words that have opposites, set a bound or scale: beside a number only where the question has them too."""
+_COMPARISONS = frozenset({"more", "less", "fewer"})
+"""Right after the number where the question asks for it: "How many more?" "5 more"."""
+_UNIT_NAMES = {
+    "time": "second seconds sec secs s|minute minutes min mins|hour hours hr hrs h|day days|week weeks|"
+    "month months|quarter quarters|year years yr yrs|decade decades|century centuries",
+    "length": "mm millimetre millimetres millimeter millimeters|cm centimetre centimetres centimeter "
+    "centimeters|m metre metres meter meters|km kilometre kilometres kilometer kilometers|inch inches|"
+    "foot feet ft|yard yards|mile miles",
+    "mass": "mg milligram milligrams|g gram grams|kg kilogram kilograms|t ton tons tonne tonnes|lb lbs|"
+    "ounce ounces oz",
+    "money": "dollar dollars usd|euro euros eur|pound pounds gbp|yen jpy|cent cents ¢|pence penny|"
+    "rupee rupees inr ₹|franc francs chf|yuan renminbi rmb cny|won krw ₩|rouble roubles ruble rubles rub ₽|"
+    "krona kronor krone kroner|peso pesos|lira liras ₺|rand real reais baht dirham dirhams riyal riyals",
+}
+_UNITS = {
+    word: (kind, names.split()[0])
+    for kind, units in _UNIT_NAMES.items()
+    for names in units.split("|")
+    for word in names.split()
+}
+"""Kind and name of units of which one is a multiple of another: a word for another unit is another amount."""
+_ASKED_SCALE = re.compile(
+    r"(?i)\bin (?:(?:us|usd|eur|gbp|dollars?|euros?|[$€£]) ?)*(thousand|million|billion|trillion)s?\b"
+)
+"""A question for an amount "in millions", whose reference may leave the scale out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +95,9 @@ class RulesJudge:
     - A number: the answer holds exactly one, and it is the same. A reference with a decimal point or in per
       cent may be rounded, by 1 % at most. A percentage may be written as a share. Beside the number may be
       words of the question, function words, and a unit of one or two words right after it, but none that
-      negates, compares or scales it, offers a choice, or has an opposite that the question does not name.
+      negates, compares or scales it, offers a choice, is another unit than the question or the reference
+      names ("cents" for dollars), or has an opposite that the question does not name. Where the question
+      asks for millions ("in millions"), the answer may say "million".
     - A list, `[…]`: as many elements, each of which matches another one of the reference.
     - Any other text: the same words in the same order, and nothing else. Case, punctuation and articles do
       not count, numbers may be written in words ("six knots", "6 knots").
@@ -83,7 +114,7 @@ class RulesJudge:
     @property
     def identity(self) -> str:
         """The version of the rules, and the options."""
-        return f"rules-3:{int(self.exact)}{int(self.typos)}"
+        return f"rules-4:{int(self.exact)}{int(self.typos)}"
 
     async def judge(self, question: str, reference: str, answer: str) -> Verdict:
         """Compare answer and reference; see `Judge`. The score is 0 or 1."""
@@ -111,15 +142,32 @@ class RulesJudge:
     def _is_number(self, question: str, given: list[Token], number: NumberToken) -> bool:
         """Return whether an answer says a number, and no other."""
         at = [place for place, token in enumerate(given) if isinstance(token, NumberToken)]
-        if len(at) != 1 or not self._is_same(given[at[0]], number):
+        if len(at) != 1 or not self._is_amount(question, given[at[0]], number):
             return False
         if self.exact:
             return len(given) == 1
-        asked = {token[:STEM_LETTERS] for token in read_tokens(question) if isinstance(token, str)}
+        asked = _Asked.of(question, number)
         words = [(place, token) for place, token in enumerate(given) if isinstance(token, str)]
-        other = [(place, word) for place, word in words if not _is_harmless(word, asked)]
+        if any(map(asked.has_other_unit, [_currency_of(given[at[0]]), *(word for _, word in words)])):
+            return False
+        other = [(place, word) for place, word in words if not asked.is_harmless(word)]
         may_be_units = range(at[0] + 1, at[0] + 1 + MAX_UNIT_WORDS)
-        return all(place in may_be_units and _may_be_unit(word) for place, word in other)
+        return all(
+            (place in may_be_units and _may_be_unit(word))
+            or (place == at[0] + 1 and word in asked.comparisons)
+            for place, word in other
+        )
+
+    def _is_amount(self, question: str, given: Token, number: NumberToken) -> bool:
+        """Return whether a number is the same, in the scale that the question asks for or another."""
+        if self._is_same(given, number):
+            return True
+        scale = _ASKED_SCALE.search(question)
+        if self.exact or scale is None or not isinstance(given, NumberToken):
+            return False
+        value = (given.value / SCALES[scale[1].lower()]).normalize()
+        decimals = max(0, -int(value.as_tuple().exponent))
+        return self._is_same(replace(given, value=value, decimals=decimals), number)
 
     def _is_same(self, given: Token, expected: Token) -> bool:
         if isinstance(given, NumberToken) and isinstance(expected, NumberToken):
@@ -142,9 +190,49 @@ def _decide(correct: bool, kind: str) -> Verdict:
     return Verdict(correct, float(correct), f"compared as {kind}")
 
 
-def _is_harmless(word: str, asked: AbstractSet[str]) -> bool:
-    """Return whether a word beside a number is one of the question, by its stem, or a function word."""
-    return word not in _QUALIFIERS and (word in _FUNCTION_WORDS or word[:STEM_LETTERS] in asked)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a question and its reference say of the words that may stand beside the number."""
+
+    stems: AbstractSet[str]
+    """The first letters of the words of the question, without a choice of directions ("rise or fall")."""
+    comparisons: AbstractSet[str]
+    """"more" for "How many more?"."""
+    units: Mapping[str, AbstractSet[str]]
+    """The units that are asked for, by their kind."""
+
+    @classmethod
+    def of(cls, question: str, number: NumberToken) -> _Asked:
+        """Read a question, and the currency of the reference."""
+        words = [token if isinstance(token, str) else "" for token in read_tokens(question)]
+        before = ["", "", *words]
+        chosen = {
+            word
+            for left, middle, right in zip(words, words[1:], words[2:], strict=False)
+            if middle == "or" and {left, right} <= _DIRECTIONS
+            for word in (left, right)
+        }
+        closed = {word[:STEM_LETTERS] for word in chosen}
+        units: dict[str, set[str]] = {"money": {number.currency}} if number.currency else {}
+        for at, word in enumerate(words):
+            if word in _UNITS and {"many", "in"} & set(before[at : at + 2]):
+                kind, name = _UNITS[word]
+                units.setdefault(kind, set()).add(name)
+        compared = {word for word, last in zip(words, before[1:], strict=False) if last in {"many", "much"}}
+        return cls({word[:STEM_LETTERS] for word in words} - closed, compared & _COMPARISONS, units)
+
+    def is_harmless(self, word: str) -> bool:
+        """Return whether a word is one of the question, by its stem, or a function word."""
+        return word not in _QUALIFIERS and (word in _FUNCTION_WORDS or word[:STEM_LETTERS] in self.stems)
+
+    def has_other_unit(self, word: str) -> bool:
+        """Return whether a word is a unit, and another one of its kind is asked for."""
+        kind, name = _UNITS.get(word, ("", ""))
+        return name not in self.units.get(kind, {name})
+
+
+def _currency_of(token: Token) -> str:
+    return token.currency if isinstance(token, NumberToken) else ""
 
 
 def _may_be_unit(word: str) -> bool:

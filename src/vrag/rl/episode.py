@@ -7,8 +7,8 @@ given. So prompts, parser, environment, limits and reward are the same, and no t
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
-import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from vrag.agent.agent import Agent
+from vrag.agent.methods import METHODS
 from vrag.agent.policies.local_model import as_chat
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Message, Picture, Reply, Text
 from vrag.atomic_io import atomic_file
 from vrag.cases.case_json import case_of
-from vrag.errors import ContextTooLong
+from vrag.errors import ContextTooLong, SettingsError
 from vrag.model_profiles import profile_named
+from vrag.parsing import parse_json
 from vrag.reward.reward import Reward, Scorer
 from vrag.rl.trainers.verl.agent_loops import open_agent, open_scorer
 from vrag.rl.trainers.verl.options import read_options
@@ -32,6 +34,8 @@ from vrag.rollouts.rollout import PlayedRollout, Rollout, RolloutAttempt, play_a
 from vrag.types import Case
 
 T = TypeVar("T")
+CLOSING_SECONDS = 5
+"""For which the end of a process waits for runs that are cancelled."""
 _LOCK = threading.Lock()
 _PLAYING: set[asyncio.Task[PlayedRollout]] = set()
 """The runs that go on: an event loop itself does not keep them."""
@@ -110,6 +114,13 @@ class AsyncEpisode:
         `profile` names the family of the model. Raises `SettingsError` if an option cannot be used.
         """
         read = read_options(options)
+        trainable = [name for name, method in METHODS.items() if method.trainable]
+        if agent not in trainable:
+            known = " and ".join(trainable)
+            raise SettingsError(f"There are no episodes of the agent {agent!r}.", f"Known: {known}.")
+        if read.profile == "auto":
+            hint = "Set it to the family of the model, for instance qwen2.5-vl."
+            raise SettingsError("Episodes need the option `profile`.", hint)
         runner = open_agent(agent, OutsidePolicy(), read, profile_named(read.profile))
         return cls(runner, open_scorer(agent, read), images=images, seconds=read.seconds)
 
@@ -137,7 +148,7 @@ class AsyncEpisode:
         case, and `ValueError` if the text is no JSON.
         """
         if not isinstance(case, Case):
-            case = case_of(json.loads(case) if isinstance(case, str) else case, "the case")
+            case = case_of(parse_json(case) if isinstance(case, str) else case, "the case")
         await self.aclose()
         self._policy, self.history = OutsidePolicy(), ()
         attempt, agent = RolloutAttempt(case=case, sample=0), replace(self.agent, policy=self._policy)
@@ -158,7 +169,10 @@ class AsyncEpisode:
 
         Raises:
             RuntimeError: If there is no episode: call `reset` first.
+            TypeError: If the reply is not text.
         """
+        if not (text is None or isinstance(text, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"A reply is text or None, not {type(text).__name__}.")
         finish = FinishReason.LENGTH if cut else FinishReason.STOP
         self._policy.replies.put_nowait(None if text is None else Reply(text, finish))
         return await self._wait()
@@ -276,7 +290,23 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @lru_cache(maxsize=1)  # a forked process has no threads of its parent
-def _event_loop(process: int) -> asyncio.AbstractEventLoop:  # noqa: ARG001
+def _event_loop(process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="vrag-episodes", daemon=True).start()
+    atexit.register(_close_event_loop, process, loop)
     return loop
+
+
+def _close_event_loop(process: int, loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel the runs that still go on when the process ends, as episodes that were not closed leave them."""
+    if process == os.getpid() and not loop.is_closed():
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancel_runs(), loop).result(CLOSING_SECONDS)
+
+
+async def _cancel_runs() -> None:
+    loop = asyncio.get_running_loop()
+    playing = [task for task in _PLAYING if task.get_loop() is loop]
+    for task in playing:
+        task.cancel()
+    await asyncio.gather(*playing, return_exceptions=True)

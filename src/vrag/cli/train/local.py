@@ -194,6 +194,8 @@ def rl(
 
     agent_flags = {name: flags[name] for name in ("agent", "max_steps", "hits")}
     settings = load_settings(**agent_flags, collections=collections or None).settings
+    if stop_at is not None and held_out is None:
+        raise SettingsError("--stop-at needs questions.", "Name them with --held-out.")
     _check_choice("--algorithm", algorithm, ALGORITHMS)
     _check_choice("--ratio", ratio, [*RatioKind])
     with _invalid_options_as_settings():

@@ -133,13 +133,14 @@ class Supervision:
     def _open_evaluation(self, network: TrainableModel) -> Callable[[], Mapping[str, float]]:
         """Return a function that measures the model by its answers to the held-out questions.
 
-        Pages found are all that is decided by them, so that no judge is needed: answers are compared exactly.
+        Pages found are all that is decided by them, so that no judge model is asked: rules compare answers.
         """
-        from vrag.factory.training import open_scorer
-        from vrag.reward import Weights
+        from vrag.reward import CompositeReward, Weights
+        from vrag.reward.rules_judge import RulesJudge
         from vrag.rl.scored_rollouts import RolloutOptions, ScoredRollouts, mean_evaluation
 
-        scorer = open_scorer(self.settings, Weights(retrieval=1.0, answer=0.0, pattern=0.0), exact=True)
+        weights = Weights(retrieval=1.0, answer=0.0, pattern=0.0)
+        scorer = CompositeReward(RulesJudge(exact=True), weights)
         options = RolloutOptions(max_tokens=self.max_tokens)
         rollouts = ScoredRollouts(network, _open_agents(self.settings, network, scorer).make, scorer, options)
         samples, temperature = self.evaluate_samples, self.evaluate_temperature
@@ -324,6 +325,8 @@ def open_weighted_scorer(settings: Settings, weights: str, *, exact: bool) -> Co
             f"or a preset ({', '.join(PRESETS)})."
         )
         raise typer.BadParameter(message, param_hint="--weights") from None
+    if len(by_name) < len(words):
+        raise typer.BadParameter(f"{weights}: a part is named twice.", param_hint="--weights")
     if by_name.get("support", 0.0) > 0 and settings.verify == "off":
         raise SettingsError(
             "The reward part 'support' has a weight, and claims are not checked.", "Set VRAG_VERIFY=tell."
