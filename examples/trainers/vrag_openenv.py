@@ -47,14 +47,16 @@ class VragEnvironment(Environment[VragAction, VragObservation, State]):
         """Begin an episode with a case: its fields are named as in files of cases."""
         self.id, self.steps = episode_id, 0
         messages = self.episode.reset(case)
-        return VragObservation(messages=messages, done=not messages)
+        return VragObservation(messages=messages, done=not messages, metadata=self._parts())
 
     def step(self, action: VragAction, timeout_s: float | None = None, **_: Any) -> VragObservation:
         """Carry out a reply."""
         self.steps += 1
         messages, reward, done = self.episode.step(action.text, cut=action.cut)
-        parts = self.episode.reward.as_dict() if done else {}
-        return VragObservation(messages=messages, reward=reward, done=done, metadata=parts)
+        return VragObservation(messages=messages, reward=reward, done=done, metadata=self._parts())
+
+    def _parts(self) -> dict[str, Any]:
+        return self.episode.reward.as_dict() if self.episode.reward else {}
 
     @property
     def state(self) -> State:

@@ -203,7 +203,7 @@ class TestReading:
         assert find_rollout(entries, "40/1.0").name == "40/1.0"
         assert find_rollout(entries, entries[3].rollout.run or "") == entries[3]
         for name in ("", "40/1.9", "2"):
-            with pytest.raises(RunError, match="the name"):
+            with pytest.raises(RunError, match="the name|begin with"):
                 find_rollout(entries, name)
 
 
@@ -267,6 +267,7 @@ class TestCommand:
             (("--part", "beauty"), "no part 'beauty'."),
             (("--out", "page.html"), "Name the rollout"),
             (("40/7.0",), "No kept rollout has the name '40/7.0'"),
+            (("20",), "rollouts begin with '20'"),
             (("40/1.0", "--out", "page.txt"), "ends in .html"),
         ],
     )

@@ -258,8 +258,8 @@ def find_rollout(entries: Iterable[KeptRollout], name: str) -> KeptRollout:
     found = found or [entry for entry in listed if entry.rollout.run and entry.rollout.run.startswith(name)]
     if len(found) == 1 and name:
         return found[0]
-    count = f"{len(found)} rollouts have" if found else "No kept rollout has"
-    raise RunError(f"{count} the name {name!r}.", "Leave it out to list some; names look like 400/3.5.")
+    problem = f"The runs of {len(found)} rollouts begin with" if found else "No kept rollout has the name"
+    raise RunError(f"{problem} {name!r}.", "Leave it out to list some; names look like 400/3.5.")
 
 
 def mean_reward(entries: Iterable[KeptRollout]) -> float:

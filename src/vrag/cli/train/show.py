@@ -143,7 +143,7 @@ class _RolloutList:
         echo("")
         print_table(
             ("mean", *(f"step {step}" for step in ends)),
-            ([name, *(_number(mean[name]) for mean in means)] for name in means[0] if _has(name, means)),
+            ([name, *map(_number, values)] for name, values in _rows_of(means)),
         )
         order = f" by {self._part}" if self._part else ""
         for title, listed in ((f"Worst{order}", self._worst), (f"Best{order}", self._best)):
@@ -172,8 +172,12 @@ def _means(entries: Sequence[KeptRollout]) -> dict[str, float | None]:
     return {name: fmean(each) if each else None for name, each in found.items()}
 
 
-def _has(name: str, means: Iterable[Mapping[str, float | None]]) -> bool:
-    return any(mean[name] is not None for mean in means)
+def _rows_of(means: Sequence[Mapping[str, float | None]]) -> Iterator[tuple[str, list[float | None]]]:
+    """Yield the measures that have a value, with the values; a part may be of some steps only."""
+    for name in dict.fromkeys(name for mean in means for name in mean):
+        values = [mean.get(name) for mean in means]
+        if any(value is not None for value in values):
+            yield name, values
 
 
 def _number(value: float | None) -> str:
