@@ -476,6 +476,7 @@ def _attacks() -> list[Attack]:
                 "costs the pattern",
             ),
             ("no thought", (FIND, GOLD, "<answer>48,200</answer>"), 0.9, 1.0, "costs the pattern"),
+            ("empty thought", (FIND, GOLD, "<think> </think><answer>48,200</answer>"), 0.9, 1.0, "as none"),
             (
                 "a thought that never ends",
                 (FIND, GOLD, "<think>So <answer>48,200</answer>"),

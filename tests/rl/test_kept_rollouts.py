@@ -203,7 +203,7 @@ class TestReading:
         assert find_rollout(entries, "40/1.0").name == "40/1.0"
         assert find_rollout(entries, entries[3].rollout.run or "") == entries[3]
         for name in ("", "40/1.9", "2"):
-            with pytest.raises(RunError, match="the name|begin with"):
+            with pytest.raises(RunError, match=r"the name|begin with"):
                 find_rollout(entries, name)
 
 

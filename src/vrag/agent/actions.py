@@ -195,7 +195,7 @@ class Flag(StrEnum):
     """A fault of a reply that does not keep its action from running."""
 
     NO_THOUGHT = "no_thought"
-    """There is no think block before the action."""
+    """There is no think block before the action, or nothing in it."""
     TRAILING_TEXT = "trailing_text"
     """Something follows the action; it is dropped."""
     REPAIRED = "repaired"
@@ -283,7 +283,7 @@ def parse(
     if isinstance(action, Answer) and is_action_or_empty(body, names):
         action = Invalid(as_sentence(_NOTHING_BUT_TAGS))
     flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
-    if not element.thoughts:
+    if not any(element.thoughts):
         flags.add(Flag.NO_THOUGHT)
     return Turn(thought, action, reply[:end], frozenset(flags))
 

@@ -47,11 +47,11 @@ class SamplingOptions:
         >>> options = SamplingOptions(stop=("</search>",))
         >>> options.is_complete("<think>a </search> b")
         False
-        >>> options.is_complete("<think>a</think><search>b</search>")
+        >>> options.is_complete("<think>a</think><search>b</SEARCH>")
         True
         """
-        spoken = text.rpartition("</think>")[2]
-        return "<think>" not in spoken and any(stop in spoken for stop in self.stop)
+        spoken = text.lower().rpartition("</think>")[2]  # tags may be in capitals
+        return "<think>" not in spoken and any(stop.lower() in spoken for stop in self.stop)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -176,7 +176,7 @@ class _CallReader:
         turn = self.turn
         has_more = bool(written.further or self.reply[written.end :].strip())
         flags = turn.flags - {Flag.TRAILING_TEXT} | ({Flag.TRAILING_TEXT} if has_more else set[Flag]())
-        flags |= {Flag.NO_THOUGHT} if turn.thought is None else set[Flag]()
+        flags |= set[Flag]() if turn.thought else {Flag.NO_THOUGHT}
         return replace(turn, action=action, executed=self.reply[: written.end], flags=flags)
 
 
@@ -263,7 +263,7 @@ class _EnvelopeReader:
 
     def _turn(self, call: dict[str, object] | Invalid, end: int) -> _ObjectTurn:
         flags = {Flag.TRAILING_TEXT} if self.reply[end:].strip() else set[Flag]()
-        if not self.thoughts:
+        if not any(self.thoughts):
             flags.add(Flag.NO_THOUGHT)
         return Turn(self._thought, call, self.reply[:end], frozenset(flags))
 

@@ -171,7 +171,7 @@ class _TagReader:
         if isinstance(action, Answer) and is_action_or_empty(action.text, self.names):
             return None
         flags = self.turn.flags | {Flag.REPAIRED}
-        if self.turn.thought is None:
+        if not self.turn.thought:
             flags |= {Flag.NO_THOUGHT}
         return Turn(self.turn.thought, action, self.reply[:end], flags, (repair,))
 

@@ -246,7 +246,7 @@ class Reinforcement:
         from vrag.rl.trainers.local import LocalTrainer
 
         after, size = saved.step if saved else None, self.options.keep_size * MEGABYTE
-        kept = KeptRollouts.open(self.out, after=after, max_bytes=size) if self.options.keep_every else None
+        kept = KeptRollouts.open(self.out, after=after, max_bytes=size)
         with MetricsFile.open(self.out / FILE, after=after, loggers=self.loggers) as metrics:
             trainer = LocalTrainer(
                 network,
