@@ -534,6 +534,7 @@ class TestTraining:
     def test_a_judge_needs_a_server(self) -> None:
         with pytest.raises(SettingsError, match="gpt-9") as told:
             open_judge(load_settings(judge_model="gpt-9").settings)
+        assert open_judge(load_settings(judge_model="gpt-9").settings, exact=True) == RulesJudge(exact=True)
         assert "VRAG_JUDGE_URL" in (told.value.hint or "")
 
     def test_a_judge_has_its_own_server_and_key(

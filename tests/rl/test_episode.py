@@ -29,6 +29,7 @@ from vrag.model_profiles import PROFILES
 from vrag.reward.combine import CompositeReward
 from vrag.reward.rules_judge import RulesJudge
 from vrag.rl import AsyncEpisode, Episode
+from vrag.rl.episode import MAX_REPLY_CHARACTERS
 from vrag.rollouts.rollout import PlayedRollout, RolloutAttempt, play_attempt
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 from vrag.types import Case
@@ -329,6 +330,15 @@ def test_bad_input_is_refused_and_the_episode_goes_on() -> None:
     assert [episode.step(text).done for text in SCRIPT] == [False, True]
     assert episode.reward is not None
     assert episode.reward.total == 1.0
+
+
+def test_a_huge_reply_is_cut() -> None:
+    episode = Episode(agent_of("vrag"), SCORER)
+    episode.reset(CASE)
+    assert episode.step("<search>" + "ferry " * 1_000_000 + "</search>").done
+    assert episode.rollout is not None
+    (step,) = episode.rollout.trajectory.steps
+    assert len(step.reply) == MAX_REPLY_CHARACTERS
 
 
 @pytest.mark.slow

@@ -62,12 +62,13 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
 def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:
     """Return the judge of answers: the model that the settings name, or rules.
 
-    With `exact`, rules accept a number only if it stands alone and is not rounded. `beside` is the folder of
-    the judged runs, where the verdicts of a model are cached unless the settings name another place.
+    With `exact`, rules judge in any case, and accept a number only if it stands alone and is not rounded.
+    `beside` is the folder of the judged runs, where the verdicts of a model are cached unless the settings
+    name another place.
 
     Raises `SettingsError` if the judge model has no server, or its key is withheld.
     """
-    if not settings.judge_model:
+    if exact or not settings.judge_model:
         return RulesJudge(exact=exact)
     return CachedJudge(EndpointJudge(open_judge_model(settings)), _kept_in(settings, beside))
 

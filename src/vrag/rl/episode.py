@@ -36,6 +36,8 @@ from vrag.types import Case
 T = TypeVar("T")
 CLOSING_SECONDS = 5
 """For which the end of a process waits for runs that are cancelled."""
+MAX_REPLY_CHARACTERS = 100_000
+"""Characters of a reply at most: reading more would keep other episodes waiting for seconds."""
 _LOCK = threading.Lock()
 _PLAYING: set[asyncio.Task[PlayedRollout]] = set()
 """The runs that go on: an event loop itself does not keep them."""
@@ -164,7 +166,8 @@ class AsyncEpisode:
         """Carry out a reply. After the end, nothing is carried out, and the end is returned again.
 
         Args:
-            text: The reply of the model; None if it cannot reply, since its context is full.
+            text: The reply of the model, cut at `MAX_REPLY_CHARACTERS`; None if it cannot reply, since its
+                context is full.
             cut: True if it was cut off at its token limit.
 
         Raises:
@@ -173,6 +176,8 @@ class AsyncEpisode:
         """
         if not (text is None or isinstance(text, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"A reply is text or None, not {type(text).__name__}.")
+        if text is not None and len(text) > MAX_REPLY_CHARACTERS:
+            text, cut = text[:MAX_REPLY_CHARACTERS], True
         finish = FinishReason.LENGTH if cut else FinishReason.STOP
         self._policy.replies.put_nowait(None if text is None else Reply(text, finish))
         return await self._wait()
