@@ -266,6 +266,7 @@ class TestCommand:
             (("--step", 30), "Step 30 is not kept. Kept are: 20, 40."),
             (("--part", "beauty"), "no part 'beauty'."),
             (("--out", "page.html"), "Name the rollout"),
+            (("40/1.0", "--step", 20), "for lists: leave them out"),
             (("40/7.0",), "No kept rollout has the name '40/7.0'"),
             (("20",), "rollouts begin with '20'"),
             (("40/1.0", "--out", "page.txt"), "ends in .html"),

@@ -37,7 +37,7 @@ def show(
     training: Path = typer.Argument(..., metavar="FOLDER", help="Output folder of `vrag train local rl`."),
     rollout: str | None = typer.Argument(
         None,
-        metavar="[ROLLOUT]",
+        metavar="ROLLOUT",
         help="Name of a rollout as listed, such as 400/3.5, or the id of its run: it is opened.",
     ),
     step: int | None = typer.Option(
@@ -71,6 +71,8 @@ def show(
 
     entries = read_kept_rollouts(training)
     if rollout is not None:
+        if step is not None or part is not None or held_out:
+            raise typer.BadParameter("--step, --part and --held-out are for lists: leave them out.")
         _show_rollout(training, find_rollout(entries, rollout), out, as_json=as_json)
         return
     if out is not None:
