@@ -229,7 +229,7 @@ THIRD = page("a.pdf", 3, "").id
 def test_a_page_is_selected_after_each_search(skill: float) -> None:
     selected: list[tuple[int, ...]] = []
     for seed in range(20):
-        skills = {"selecting": skill, "selects": True, "pages": (THIRD,)}
+        skills: dict[str, Any] = {"selecting": skill, "selects": True, "pages": (THIRD,)}
         demonstrator = ScriptedDemonstrator(ONE, Random(seed), 1.0, **skills)
         run = runs(ONE, demonstrator, hits=4, select=4)
         assert [step.action for step in run.steps] == [None, "select", None]
