@@ -57,9 +57,8 @@ def show(
 
     Read them when a reward rises: the best ones show what it pays for. Each question is listed once. The
     questions that changed most are compared between the first and the last step that have kept them.
-    A training keeps the rollouts of every n-th step (`vrag train local rl --keep-every`), with the first 16
-    of the evaluations of these steps. They are ordinary runs: with VRAG_RUNS_DIR=FOLDER/rollouts/runs the
-    commands `vrag runs` and `vrag report`, and the page of `vrag serve`, open them as well.
+    A training keeps the rollouts of every n-th step (`vrag train local rl --keep-every`). They are ordinary
+    runs: with VRAG_RUNS_DIR=FOLDER/rollouts/runs, `vrag runs`, `vrag report` and `vrag serve` open them.
 
     Examples:
 
