@@ -13,18 +13,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vrag.reading.conflicts.alignment import (
-    ConflictKind,
     Disagreement,
     Outcome,
-    compare_slots,
     have_other_ways,
-    names_differ,
 )
 from vrag.reading.conflicts.assertions import Assertion
-from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, RATES, TIMES, root
+from vrag.reading.conflicts.fact_comparison import (
+    BOUNDS,
+    are_bounds_apart,
+    are_of_other_rates,
+    compare_facts,
+    content_words,
+    counts_same,
+    disagreement_of,
+    is_large,
+    is_said,
+    kind_of,
+    log_ratio,
+    predicate_classes,
+    shared_words,
+    years_of,
+)
+from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, TIMES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
-from vrag.reading.verification.text_values import TextValue
 from vrag.text.terms import tokens
 
 MIN_SCORE = 0.6
@@ -53,28 +65,20 @@ OF_TITLE, OF_COMMON = 0.3, 0.35
 MOST_SHARED, MOST_RATIO = 3.0, 1.4
 """Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which
 they are of two things."""
-FROM_DATES, FROM_UNITS, FROM_NOTHING = 0.3, 1.0, 1.4
-"""That logarithm for two times of a day, a small number in two units, and values of which one is zero."""
+FROM_UNITS = 1.0
+"""That logarithm for a small number in two units."""
 MIN_WORDS = 2
 """Words that two sentences with numbers without a unit share at least if they are about the same."""
-LARGE = 10
-"""Numbers from which two are seldom the same by chance."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
-MIN_LIKENESS, MIN_LIKENESS_LONG, MARGIN_OF_LIKENESS, MIN_STOLEN = 1.6, 2.6, 0.5, 0.3
-"""Weights of what shows that two values are of the same, fitted to the values of 43 pairs of documents; the
-least sum, also for two long texts; what the best partner has more than the second; and what a third one has
-more than this one with it."""
+"""Weights of what shows that two values are of the same, fitted to the values of 43 pairs of documents."""
+MIN_LIKENESS, MIN_LIKENESS_LONG = 1.6, 2.6
+"""The least sum, and that of two sentences of two long texts."""
+MARGIN_OF_LIKENESS, MARGIN_OF_RIVAL = 0.5, 0.3
+"""What the best partner of a value has more than a second one; and what that one has more with another value,
+if it is no rival."""
 MAX_UNCONFIRMED = 4
 """Conflicts of two documents, with fewer facts that agree, from which they are about two things."""
-_RANKS = frozenset(
-    token.term
-    for token in tokens(
-        "first second third fourth fifth last left right front rear early late upper lower single double"
-    )
-)
-"""Words of which two facts about the same do not have different ones."""
-_BOUNDS = {"maximum", "minimum"}
-_SOFT_LIMITS = _BOUNDS | set(
+_SOFT_LIMITS = BOUNDS | set(
     """fiscal percentag percent monthli annual chang only children child under over if not per adult first
     second back instanc""".split()
 )
@@ -87,7 +91,6 @@ _RESTRICTS = re.compile(
 )
 """The beginning of a sentence that holds for some only."""
 _COMMON = COMMON | TIMES | CALENDAR
-_MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class FactMatcher:
         words: set[str] = set()
         said = self._said[assertion.document]
         before = self._before[1] if self._before[0] == assertion.item else frozenset[str]()
-        context = _content(self.subjects.known_to(assertion) | before)
+        context = content_words(self.subjects.known_to(assertion) | before)
         for fact in facts:
             self._facts[assertion.document].append(fact)
             self._contexts[id(fact)] = context
@@ -149,7 +152,7 @@ class FactMatcher:
             for term in terms:
                 if term[0] == "#":
                     continue
-                self._postings.setdefault((assertion.document, _kind_of(fact), term), []).append(fact)
+                self._postings.setdefault((assertion.document, kind_of(fact), term), []).append(fact)
         self._before = assertion.item, frozenset(map(root, assertion.terms))
         said.update(term for term in words if term[0] != "#")
         self._counts.update(words)
@@ -174,7 +177,7 @@ class FactMatcher:
             if pair.outcome is Outcome.SAME:
                 agreed |= {id(pair.one), id(pair.other)}
             else:
-                found.append((pair.one, pair.other, _disagree(pair.one, pair.other, pair.outcome)))
+                found.append((pair.one, pair.other, disagreement_of(pair.one, pair.other, pair.outcome)))
         for fact in self._facts[one]:
             if id(fact) in agreed or fact.slot is not None:
                 continue
@@ -185,7 +188,7 @@ class FactMatcher:
             if back is None or (back.fact is not fact and back.fact.text.casefold() != fact.text.casefold()):
                 continue
             if not self._is_doubtful(fact, best.fact):
-                found.append((fact, best.fact, _disagree(fact, best.fact, best.outcome)))
+                found.append((fact, best.fact, disagreement_of(fact, best.fact, best.outcome)))
         found = list(
             {(a.text.casefold(), b.text.casefold(), d.kind): (a, b, d) for a, b, d in found}.values()
         )
@@ -248,7 +251,7 @@ class FactMatcher:
                     for third in by_fact[partner]
                     if third.sides()[number][0] != side and third.sides()[number][0] not in taken
                 ]
-                if max(others, default=-math.inf) < rival.score + MIN_STOLEN:
+                if max(others, default=-math.inf) < rival.score + MARGIN_OF_RIVAL:
                     return True
         return False
 
@@ -260,12 +263,14 @@ class FactMatcher:
             if fact.slot is None:
                 continue
             for beside in self._list_near(fact, other):
-                outcome = _compare_values(fact, beside)
-                ratio = _find_ratio(fact, beside)
-                if outcome is None or (ratio > MOST_RATIO and _content(fact.core) != _content(beside.core)):
+                outcome = compare_facts(fact, beside)
+                ratio = log_ratio(fact, beside)
+                if outcome is None or (
+                    ratio > MOST_RATIO and content_words(fact.core) != content_words(beside.core)
+                ):
                     continue
                 if outcome is Outcome.UNIT:
-                    ratio = 0.0 if _is_large(fact) else FROM_UNITS
+                    ratio = 0.0 if is_large(fact) else FROM_UNITS
                 score = self._rate_likeness(fact, beside, weigh, titles)
                 score += BY_RATIO * min(ratio, MOST_RATIO)
                 if score >= MIN_LIKENESS - MARGIN_OF_LIKENESS:
@@ -273,12 +278,12 @@ class FactMatcher:
 
     def _list_near(self, fact: StatedFact, document: str) -> list[StatedFact]:
         """Return the values of a document, not of other years, with a word that stands near a value."""
-        terms = _content(fact.core)
+        terms = content_words(fact.core)
         if not self.subjects.are_long(fact.assertion.document, document):
-            terms |= _content(fact.around | fact.asked) | self._contexts[id(fact)]
+            terms |= content_words(fact.around | fact.asked) | self._contexts[id(fact)]
         near: dict[int, StatedFact] = {}
         for term in terms:
-            candidates = self._postings.get((document, _kind_of(fact), term), ())
+            candidates = self._postings.get((document, kind_of(fact), term), ())
             if len(candidates) <= MAX_POSTINGS:
                 near.update((id(beside), beside) for beside in candidates)
         return [
@@ -317,9 +322,9 @@ class FactMatcher:
         titles: frozenset[str],
     ) -> float:
         """Return how likely two values are of the same by the words around them, apart from their ratio."""
-        cores = _content(one.core) - {one.rate}, _content(other.core) - {other.rate}
+        cores = content_words(one.core) - {one.rate}, content_words(other.core) - {other.rate}
         context = self._contexts[id(one)] - titles, self._contexts[id(other)] - titles
-        beside = _content(one.around | one.asked), _content(other.around | other.asked)
+        beside = content_words(one.around | one.asked), content_words(other.around | other.asked)
         shared = cores[0] & cores[1]
         half = ((cores[0] & beside[1]) | (beside[0] & cores[1])) - shared
         rest = (
@@ -334,13 +339,13 @@ class FactMatcher:
         is_count = one.kind is FactKind.NUMBER and not any(term[0] == "#" for term in one.core)
         is_sentence = not (one.is_labelled or other.is_labelled)
         if all(map(self.subjects.is_name, shared | half | rest)) or (
-            is_count and is_sentence and len(_share_words(one, other)) < MIN_WORDS
+            is_count and is_sentence and len(shared_words(one, other)) < MIN_WORDS
         ):
             return -math.inf
         mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
         label = 1.0
         for a, b in ((one, other), (other, one)):
-            asked = _content(a.asked) - TIMES - EXTREMES - COMMON - ENDS
+            asked = content_words(a.asked) - TIMES - EXTREMES - COMMON - ENDS
             if asked:
                 said = b.core | b.around | b.asked | self.subjects.known_to(b.assertion)
                 label = min(label, weigh(asked & said) / max(weigh(asked), 0.1))
@@ -348,7 +353,7 @@ class FactMatcher:
             BY_SHARED * math.sqrt(min(mass, MOST_SHARED))
             + BY_LABEL * label
             + BY_UNIT * self._rate_unit(one, other)
-            + BY_COUNTED * (_counts_same(one, other) + _counts_same(other, one))
+            + BY_COUNTED * (counts_same(one, other) + counts_same(other, one))
         )
 
     def _rate_unit(self, one: StatedFact, other: StatedFact) -> float:
@@ -390,7 +395,7 @@ class FactMatcher:
         """Return the facts of a document that may be about the same, the best first."""
         near: dict[int, StatedFact] = {}
         for term in fact.core:
-            candidates = self._postings.get((document, _kind_of(fact), term), ())
+            candidates = self._postings.get((document, kind_of(fact), term), ())
             if len(candidates) <= MAX_POSTINGS:
                 near.update((id(one), one) for one in candidates)
         found = (self._rate(fact, one) for one in near.values())
@@ -428,7 +433,7 @@ class FactMatcher:
 
     def _rate(self, one: StatedFact, other: StatedFact) -> _Partner | None:
         """Compare two facts; None where they cannot be about the same."""
-        outcome = _compare_values(one, other)
+        outcome = compare_facts(one, other)
         if outcome is None or (one.years and other.years and one.years.isdisjoint(other.years)):
             return None
         known = self.subjects.known_to(one.assertion), self.subjects.known_to(other.assertion)
@@ -473,7 +478,7 @@ class FactMatcher:
     def _is_rare(self, term: str, one: StatedFact, other: StatedFact) -> bool:
         """Return whether few facts of two documents have a word."""
         return all(
-            len(self._postings.get((fact.assertion.document, _kind_of(fact), term), ())) <= MAX_RARE
+            len(self._postings.get((fact.assertion.document, kind_of(fact), term), ())) <= MAX_RARE
             for fact in (one, other)
         )
 
@@ -489,9 +494,9 @@ class FactMatcher:
         if one.kind is FactKind.PREDICATE:
             if not is_sentence:
                 return 1
-            if large < (MIN_DENIED if _classes(one) else MOST_LARGE):
+            if large < (MIN_DENIED if predicate_classes(one) else MOST_LARGE):
                 return math.inf
-            if not _classes(one):
+            if not predicate_classes(one):
                 return MIN_LONG_TERMS
             is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
             return 1 if is_short and large >= MOST_LARGE else 2
@@ -501,14 +506,14 @@ class FactMatcher:
 
     def _is_named(self, fact: StatedFact, known: frozenset[str]) -> bool:
         """Return whether words are a name: not of the subject that is `known`, nor the only one to begin."""
-        if _is_said(fact, known):
+        if is_said(fact, known):
             return False
         words = [root(token.term) for token in tokens(fact.text)]
         return any(map(self.subjects.is_name, words)) and not (len(words) == 1 and fact.span[0] == 0)
 
     def _is_doubtful(self, one: StatedFact, other: StatedFact) -> bool:
         """Return whether two facts may be of other times, parts or things."""
-        years = _share_years(one, other)
+        years = years_of(one, other)
         for a, b in ((one, other), (other, one)):
             said = b.core | b.around | self.subjects.known_to(b.assertion)
             ignored = _SOFT_LIMITS | (_PAST if all(years) else set[str]())
@@ -523,8 +528,8 @@ class FactMatcher:
             if places and places.isdisjoint(said):
                 return True
         return (
-            _are_bounds_apart(one, other)
-            or _are_of_other_rates(one, other)
+            are_bounds_apart(one, other)
+            or are_of_other_rates(one, other)
             or have_other_ways(one.assertion.text, other.assertion.text)
             or (one.slot is None and self.subjects.name_others(one, other))
             or self.subjects.are_of_other_things(one, other)
@@ -532,179 +537,4 @@ class FactMatcher:
         )
 
     def _are_of_other_times(self, one: StatedFact, other: StatedFact) -> bool:
-        return self.subjects.have_other_periods(one.assertion, other.assertion, _share_years(one, other))
-
-
-def _are_of_other_rates(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether two facts say for what time they are, or of what rank, and not the same."""
-    rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
-    ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
-    return (all(rates) and rates[0] != rates[1]) or (all(ranks) and ranks[0].isdisjoint(ranks[1]))
-
-
-def _are_bounds_apart(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether one value is a maximum and the other a minimum."""
-    bounds = one.limits & _BOUNDS, other.limits & _BOUNDS
-    return all(bounds) and bounds[0].isdisjoint(bounds[1])
-
-
-def _share_years(one: StatedFact, other: StatedFact) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the years of two facts; for both those of a sentence that the clause of the other has."""
-    first, second = one.years, other.years
-    if first != second:
-        if first and first <= other.assertion.years:
-            second = first
-        elif second and second <= one.assertion.years:
-            first = second
-    return first, second
-
-
-def _compare_values(one: StatedFact, other: StatedFact) -> Outcome | None:
-    """Return whether two facts say the same; None where they cannot be compared."""
-    if one.kind is FactKind.PREDICATE:
-        return _compare_predicates(one, other)
-    if one.kind is FactKind.NAME:
-        if _is_said(one, other.core | other.around) or _is_said(other, one.core | one.around):
-            return None
-        return Outcome.OTHER if names_differ(one.text, other.text) else Outcome.SAME
-    if one.kind is FactKind.NUMBER:
-        return _compare_numbers(one, other)
-    if one.rate and other.rate and one.rate != other.rate:
-        return None
-    outcome = _compare_slots(one, other)
-    return None if outcome is Outcome.UNLIKE else outcome
-
-
-def _compare_slots(one: StatedFact, other: StatedFact) -> Outcome:
-    assert one.slot is not None
-    assert other.slot is not None
-    return compare_slots(one.assertion, one.slot, other.assertion, other.slot)
-
-
-def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
-    """Compare two numbers; both have units, or none."""
-    assert one.slot is not None
-    assert other.slot is not None
-    outcome = _compare_slots(one, other)
-    a, b = one.slot.value, other.slot.value
-    is_like = outcome is not Outcome.UNLIKE
-    if outcome is Outcome.UNIT:
-        is_like = _are_of_one_quantity(a, b)
-    elif outcome is Outcome.OTHER:
-        counted = bool(a.units) or (_counts_known(one, other) and _counts_known(other, one))
-        is_like = bool(a.units) == bool(b.units) and counted
-    return outcome if is_like else None
-
-
-def _content(terms: frozenset[str]) -> frozenset[str]:
-    """Return the roots that are words: no numbers, and no marks of units, limits and predicates."""
-    return frozenset(
-        term for term in terms if len(term) > 1 and term[0] not in "#~=" and not term.isdecimal()
-    )
-
-
-def _share_words(one: StatedFact, other: StatedFact) -> frozenset[str]:
-    """Return the words beside one value that stand in the sentence of the other, also those of its rate."""
-    both = (one.core & (other.core | other.around)) | (one.around & other.core)
-    return _content(both) - COMMON
-
-
-def _find_ratio(one: StatedFact, other: StatedFact) -> float:
-    """Return the logarithm of the ratio of two values: those of one attribute are mostly of one size."""
-    assert one.slot is not None
-    assert other.slot is not None
-    a, b = one.slot.value, other.slot.value
-    if a.day is not None and b.day is not None:
-        if not (a.day.year and b.day.year):
-            return FROM_DATES
-        months = abs(a.day.month - b.day.month) if a.day.month and b.day.month else 0
-        return abs(a.day.year - b.day.year) / 10 + months / 12
-    if a.amount is None or b.amount is None:
-        return FROM_DATES
-    factors = [{unit.dimension: unit.factor for unit in value.units} for value in (a, b)]
-    x, y = abs(a.amount), abs(b.amount)
-    for dimension in factors[0].keys() & factors[1].keys():
-        x, y = x * factors[0][dimension], y * factors[1][dimension]
-        break
-    return abs(math.log(x / y)) if x and y else FROM_NOTHING
-
-
-def _is_large(fact: StatedFact) -> bool:
-    """Return whether a number is so large that two seldom are the same by chance."""
-    amount = fact.slot.value.amount if fact.slot is not None else None
-    return amount is not None and abs(amount) >= LARGE
-
-
-def _counts_known(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether nothing is counted by a number, or what stands beside another one."""
-    assert one.slot is not None
-    if not one.assertion.text[one.span[1] :].lstrip()[:1].isalpha():
-        return True
-    return root(one.slot.counted) in other.core | other.around | other.asked
-
-
-def _counts_same(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether what a number without a unit counts is a word beside another such number."""
-    if one.kind is not FactKind.NUMBER or one.slot is None or other.slot is None:
-        return False
-    has_units = one.slot.value.units or other.slot.value.units
-    return not has_units and root(one.slot.counted) in other.core | other.around
-
-
-def _kind_of(fact: StatedFact) -> str:
-    """Return what facts have in common that can be compared: their kind, of predicates what they state."""
-    if fact.kind is not FactKind.PREDICATE:
-        return fact.kind
-    return " ".join(sorted(_classes(fact))).replace("=duty", "=allow")
-
-
-def _is_said(fact: StatedFact, words: frozenset[str]) -> bool:
-    """Return whether a name stands among the words beside another one: it is no other value for it."""
-    return {root(token.term) for token in tokens(fact.text)} <= words
-
-
-def _compare_predicates(one: StatedFact, other: StatedFact) -> Outcome | None:
-    """Return whether one predicate denies the other; what must be may not be forbidden."""
-    classes = _classes(one), _classes(other)
-    if classes[0] != classes[1]:
-        duty, ban = sorted((one, other), key=lambda fact: "=duty" not in fact.core)
-        is_banned = "=duty" in duty.core and "=allow" in ban.core and duty.is_positive and not ban.is_positive
-        return Outcome.OTHER if is_banned else None
-    return Outcome.SAME if one.is_positive == other.is_positive else Outcome.OTHER
-
-
-def _are_of_one_quantity(a: TextValue, b: TextValue) -> bool:
-    """Return whether two values with other units measure one thing."""
-    first, second = ({"money" if u.dimension in _MONEY else u.dimension for u in v.units} for v in (a, b))
-    return not first.isdisjoint(second) and set(a.units).isdisjoint(b.units)
-
-
-def _classes(fact: StatedFact) -> set[str]:
-    return {term for term in fact.core if term.startswith("=")}
-
-
-def _disagree(fact: StatedFact, other: StatedFact, outcome: Outcome) -> Disagreement:
-    """Return what two facts disagree on."""
-    kinds = {
-        FactKind.NUMBER: ConflictKind.NUMBER,
-        FactKind.DATE: ConflictKind.DATE,
-        FactKind.CLOCK: ConflictKind.DATE,
-        FactKind.NAME: ConflictKind.NAME,
-        FactKind.PREDICATE: ConflictKind.NEGATION,
-    }
-    kind = ConflictKind.UNIT if outcome is Outcome.UNIT else kinds[fact.kind]
-    return Disagreement(kind, (fact.span, other.span), _name_attribute(fact, other))
-
-
-def _name_attribute(one: StatedFact, other: StatedFact) -> str:
-    """Return the words for what two facts are of: a label, a question, or those of a sentence in order."""
-    labelled = [fact for fact in (one, other) if fact.is_labelled]
-    if labelled:
-        label = labelled[0].assertion.asked or labelled[0].label
-        return label[:1].lower() + label[1:].rstrip("?")
-    shared = one.core & (other.core | other.around)
-    pairs = zip(one.assertion.words, one.assertion.spans, strict=True)
-    places = [
-        span for word, span in pairs if root(word) in shared and not (one.span[0] <= span[0] < one.span[1])
-    ]
-    return " ".join(one.assertion.text[slice(*span)] for span in places)
+        return self.subjects.have_other_periods(one.assertion, other.assertion, years_of(one, other))
