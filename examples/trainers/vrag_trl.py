@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 from vrag.agent.actions import Answer, parse
 from vrag.cases.case_json import row_of
 from vrag.rl import Episode
-from vrag.rl.trainers.verl.options import read_options
+from vrag.rl.episodes.options import EpisodeOptions, validate_options
 from vrag.types import Case
 
 TEMPLATE = """\
@@ -93,7 +93,8 @@ def make_trainer(
 ) -> GRPOTrainer:
     """Make the trainer of a model. `settings` are those of `GRPOConfig`; a completion is a whole episode."""
     rows = [{"prompt": [{"role": "user", "content": ""}], "case": json.dumps(row_of(case))} for case in cases]
-    limits = {"max_tool_calling_iterations": read_options(options).steps - 1, "max_completion_length": 8192}
+    steps = validate_options(EpisodeOptions, options).steps
+    limits = {"max_tool_calling_iterations": steps - 1, "max_completion_length": 8192}
     return GRPOTrainer(
         model=model,
         processing_class=prepare(processor),

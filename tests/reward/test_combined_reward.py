@@ -34,7 +34,7 @@ class Says:
 
     value: float | Exception | None
 
-    async def score(self, case: Case, run: RunResult) -> float | None:
+    async def score(self, case: Case, run: RunResult, verdict: Verdict | None) -> float | None:
         if isinstance(self.value, Exception):
             raise self.value
         return self.value

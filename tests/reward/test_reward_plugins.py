@@ -81,7 +81,7 @@ def test_the_part_of_the_page_is_found_and_counts() -> None:
         ("gone", r"broken_rewards:Gone.*RuntimeError: no licence"),
         ("absent", r"broken_rewards:Absent.*AttributeError"),
         ("silent", r"broken_rewards:Silent.*AttributeError"),
-        ("plain", r"no coroutine `score\(case, run\)`"),
+        ("plain", r"no coroutine `score\(case, run, verdict\)`"),
         ("answer", r"'answer' is built in"),
         ("region", r"region \(broken_rewards:Plain\) has the name of a built-in part"),
     ],

@@ -29,8 +29,8 @@ from vrag.model_profiles import PROFILES
 from vrag.reward.combine import CompositeReward
 from vrag.reward.rules_judge import RulesJudge
 from vrag.rl import AsyncEpisode, Episode
-from vrag.rl.episode import MAX_REPLY_CHARACTERS
-from vrag.rollouts.rollout import PlayedRollout, RolloutAttempt, play_attempt
+from vrag.rl.episodes.episode import MAX_REPLY_CHARACTERS
+from vrag.rollouts.rollout import RolloutAttempt, ScoredRollout, play_attempt
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 
@@ -104,7 +104,7 @@ def agent_of(method: str, replies: Sequence[str] = (), searcher: Searcher | None
 SCORER = CompositeReward(RulesJudge())
 
 
-async def play_episode(episode: AsyncEpisode, replies: Sequence[str]) -> PlayedRollout:
+async def play_episode(episode: AsyncEpisode, replies: Sequence[str]) -> ScoredRollout:
     await episode.reset(CASE)
     for text in replies:
         if (await episode.step(text)).done:
@@ -113,7 +113,7 @@ async def play_episode(episode: AsyncEpisode, replies: Sequence[str]) -> PlayedR
     return episode.played
 
 
-def outline(played: PlayedRollout) -> tuple[Any, ...]:
+def outline(played: ScoredRollout) -> tuple[Any, ...]:
     """Everything but names, times and the name of the policy."""
     events = [
         event.model_dump(exclude={"run_id", "ts", "seconds", "model_seconds"})
@@ -134,7 +134,7 @@ def test_a_script_gives_the_same_run_and_reward_as_through_our_agent(
     replies = data.draw(st.lists(st.sampled_from(pool), min_size=4, max_size=4))
     attempt = RolloutAttempt(case=CASE, sample=0)
 
-    async def both() -> tuple[PlayedRollout, PlayedRollout]:
+    async def both() -> tuple[ScoredRollout, ScoredRollout]:
         ours = await play_attempt(attempt, agent_of(method, replies), lambda: SCORER)
         return ours, await play_episode(AsyncEpisode(agent_of(method), SCORER), replies)
 
@@ -287,7 +287,7 @@ def test_closing_cancels_the_run_and_ends_a_step_that_waits() -> None:
 
 
 def test_many_episodes_run_at_once_in_a_loop_and_in_threads() -> None:
-    async def play_all() -> list[PlayedRollout]:
+    async def play_all() -> list[ScoredRollout]:
         episodes = [AsyncEpisode(agent_of("vrag"), SCORER) for _ in range(24)]
         return await asyncio.gather(*(play_episode(episode, SCRIPT) for episode in episodes))
 

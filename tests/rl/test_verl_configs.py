@@ -20,15 +20,14 @@ from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.reward import CompositeReward, UnidocReward
+from vrag.rl.episodes.options import open_scorer
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl import CREDIT, LOOPS, TRAINERS, agent_loops
 from vrag.rl.trainers.verl.agent_loops import (
     Output,
-    PlayedRollout,
     case_of,
     loop_class,
     open_profile,
-    open_scorer,
     outputs_of,
     play,
     record,
@@ -37,7 +36,7 @@ from vrag.rl.trainers.verl.options import VerlOptions, read_options, shipped
 from vrag.rl.trainers.verl.plugin import reward_of, unpack_features
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget
 from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
-from vrag.rollouts.rollout import RolloutAttempt
+from vrag.rollouts.rollout import RolloutAttempt, ScoredRollout
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
@@ -240,7 +239,7 @@ def played(
     engine: str = "vllm",
     of: Case = CASE,
     options: VerlOptions = OPTIONS,
-) -> tuple[PlayedRollout, Scripted, RolloutPolicy]:
+) -> tuple[ScoredRollout, Scripted, RolloutPolicy]:
     server = Scripted(replies)
     tokens = TokenBudget(prompt=room, reply=500, total=room)
     policy = RolloutPolicy(server, TEMPLATE, {"temperature": 1.0}, tokens, engine=engine)
@@ -248,7 +247,7 @@ def played(
     return asyncio.run(play(attempt, "vrag", policy, options, PROFILE)), server, policy
 
 
-def outputs(made: PlayedRollout, policy: RolloutPolicy) -> tuple[list[Output], list[str]]:
+def outputs(made: ScoredRollout, policy: RolloutPolicy) -> tuple[list[Output], list[str]]:
     return outputs_of(made, VOCABULARY, OPTIONS.ggpo, policy.counter, step=3)
 
 

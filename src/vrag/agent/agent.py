@@ -56,8 +56,8 @@ class Agent:
     conflicts: bool = False
     """Whether what an answer rests on is compared with the other documents."""
     locate: bool = True
-    """Whether the places of an answer are looked for on its evidence, and the evidence is drawn again before
-    it is claimed. Off in training: no reward depends on it, and it takes most of a rollout's time."""
+    """Whether the words of an answer are looked for on the pages of its evidence, which are opened again.
+    Off in training: no reward depends on it, and it takes most of a rollout's time."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:

@@ -93,7 +93,7 @@ class Environment:
         if self.options.select and not (self.profile.labelled or self.profile.candidates):
             raise SettingsError(
                 f"Checkpoints of the profile {self.profile.name} were trained without <select>.",
-                "Unset VRAG_SELECT, or choose another model.",
+                "Leave selection off (VRAG_SELECT; in verl, vrag.select), or choose another model.",
             )
 
     @property

@@ -236,10 +236,8 @@ async def _score_extra(
     name: str, part: RewardPart, case: Case, run: RunResult, verdict: Verdict | None
 ) -> float | None:
     """Score a custom part; None where it fails, or its value is no number from 0 to 1."""
-    if isinstance(part, AttributionPart):
-        return None if verdict is None else attribution_reward(case, run, correct=verdict.correct)
     try:
-        value = await part.score(case, run)
+        value = await part.score(case, run, verdict)
         if value is None or 0 <= float(value) <= 1:
             return None if value is None else float(value)
         raise ValueError(f"it gave {value!r:.100}, not a number from 0 to 1")  # noqa: TRY301 - like its own
@@ -254,8 +252,8 @@ class MeasuredPart:
 
     measure: Callable[[Case, RunResult], float | None]
 
-    async def score(self, case: Case, run: RunResult) -> float | None:
-        """Score a run."""
+    async def score(self, case: Case, run: RunResult, verdict: Verdict | None) -> float | None:  # noqa: ARG002
+        """Score a run, whatever the verdict on its answer is."""
         return self.measure(case, run)
 
 
@@ -263,8 +261,9 @@ class MeasuredPart:
 class AttributionPart:
     """The part `attribution`: evidence is paid for where the judge finds the answer right."""
 
-    async def score(self, case: Case, run: RunResult) -> float | None:
-        """Return None: without the verdict nothing can be said; see `attribution_reward`."""
+    async def score(self, case: Case, run: RunResult, verdict: Verdict | None) -> float | None:
+        """Score a run; None without a verdict. See `attribution_reward`."""
+        return None if verdict is None else attribution_reward(case, run, correct=verdict.correct)
 
 
 BUILT_IN: Mapping[str, RewardPart] = {
@@ -364,7 +363,7 @@ def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
             ) from error
         if not usable:
             raise SettingsError(
-                f"The reward part {name} ({entry.value}) has no coroutine `score(case, run)`.",
+                f"The reward part {name} ({entry.value}) has no coroutine `score(case, run, verdict)`.",
                 "Write it as `async def score`.",
             )
         parts[name] = part

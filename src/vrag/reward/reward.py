@@ -58,8 +58,13 @@ class Scorer(Protocol):
 class RewardPart(Protocol):
     """One part of a reward, as the entry points of `vrag.rewards` provide. One object serves all runs."""
 
-    async def score(self, case: Case, run: RunResult) -> float | None:
+    async def score(self, case: Case, run: RunResult, verdict: Verdict | None) -> float | None:
         """Score one aspect of a run, 0 to 1.
+
+        Args:
+            case: The question.
+            run: The run.
+            verdict: The judge's on its answer, also wrong where none was given; None if the judge gave none.
 
         Returns:
             None where it cannot be scored. Whatever is raised means the same, and is logged.

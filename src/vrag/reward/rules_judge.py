@@ -192,7 +192,7 @@ def _decide(correct: bool, kind: str) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a question and its reference say of the words that may stand beside the number."""
+    """The words that may stand beside the number, by the question and its reference."""
 
     stems: AbstractSet[str]
     """The first letters of the words of the question, without a choice of directions ("rise or fall")."""

@@ -73,7 +73,7 @@ class KeptRollout(BaseModel):
 
     @property
     def question(self) -> tuple[str, bool]:
-        """What identifies the question: the uid of its case, and whether it is held out."""
+        """The key of the question: the uid of its case, and whether it is held out."""
         return self.rollout.case, self.held_out
 
 

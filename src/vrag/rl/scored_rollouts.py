@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.agent import Agent
 from vrag.agent.policies.local_model import within_memory
 from vrag.agent.policy import Policy
-from vrag.reward.reward import Reward, Scorer
+from vrag.reward.reward import Scorer
 from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.generation import SamplingOptions
 from vrag.rl.model import TrainableModel
-from vrag.rollouts.rollout import Rollout, RolloutAttempt, attempts_of, roll_out
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, ScoredRollout, attempts_of, roll_out
 from vrag.types import Case
 
 _USE_LESS = "Sample fewer replies at once (--batch), or shorter ones (--max-tokens)."
@@ -37,14 +37,6 @@ class RolloutOptions(BaseModel):
     )
     max_tokens: int = Field(default=256, ge=1, description="Tokens of a reply at most.")
     batch: int = Field(default=64, ge=1, description="Maximum of replies in a batch.")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredRollout:
-    """A rollout and its reward."""
-
-    rollout: Rollout
-    reward: Reward
 
 
 @dataclass(slots=True, eq=False)

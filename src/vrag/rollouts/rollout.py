@@ -82,7 +82,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlayedRollout:
+class ScoredRollout:
     """A rollout and its reward."""
 
     rollout: Rollout
@@ -168,7 +168,7 @@ async def play_attempt(
     scorer: Callable[[], Scorer],
     *,
     seconds: float | None = None,
-) -> PlayedRollout:
+) -> ScoredRollout:
     """Make one attempt and score it; after a fault of the run or of the scorer, the reward is missing.
 
     `scorer` opens the scorer, which a failed run does without; `seconds` is the deadline of the run.
@@ -176,13 +176,13 @@ async def play_attempt(
     async with aclosing(roll_out([attempt], lambda _: agent, concurrency=1, seconds=seconds)) as rollouts:
         rollout = await anext(rollouts)
     if rollout.failure is not None:
-        return PlayedRollout(rollout, Reward(total=None, why=rollout.failure))
+        return ScoredRollout(rollout, Reward(total=None, why=rollout.failure))
     try:
         reward = await scorer().score(attempt.case, rollout.trajectory)
     except Exception as error:  # scorers of others may raise anything
         log.exception("The reward of a rollout of %s failed.", attempt.case.uid)
         reward = Reward(total=None, why=_describe_failure(error))
-    return PlayedRollout(rollout, reward)
+    return ScoredRollout(rollout, reward)
 
 
 @dataclass(slots=True)

@@ -85,7 +85,7 @@ class CitedMarkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """What is found out about an answer."""
+    """The options of the review of an answer."""
 
     locate: bool = True
     """Whether its places are looked for. If not, its evidence is what the model was shown, as it was shown
@@ -117,7 +117,7 @@ def review_answer(
         episode: The state of the run.
         environment: The environment of the run.
         given: The answer as it is given; None of an abstention, which has evidence and no citations.
-        options: What is found out.
+        options: What is looked for.
     """
     markers = find_cited(episode, episode.markers if given is not None else ())
     candidates = [*episode.evidence(answer), *markers.candidates]

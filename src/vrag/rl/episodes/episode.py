@@ -28,9 +28,8 @@ from vrag.errors import ContextTooLong, SettingsError
 from vrag.model_profiles import profile_named
 from vrag.parsing import parse_json
 from vrag.reward.reward import Reward, Scorer
-from vrag.rl.trainers.verl.agent_loops import open_agent, open_scorer
-from vrag.rl.trainers.verl.options import read_options
-from vrag.rollouts.rollout import PlayedRollout, Rollout, RolloutAttempt, play_attempt
+from vrag.rl.episodes.options import EpisodeOptions, open_agent, open_scorer, validate_options
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, ScoredRollout, play_attempt
 from vrag.types import Case
 
 T = TypeVar("T")
@@ -39,7 +38,7 @@ CLOSING_SECONDS = 5
 MAX_REPLY_CHARACTERS = 100_000
 """Characters of a reply at most: reading more would keep other episodes waiting for seconds."""
 _LOCK = threading.Lock()
-_PLAYING: set[asyncio.Task[PlayedRollout]] = set()
+_PLAYING: set[asyncio.Task[ScoredRollout]] = set()
 """The runs that go on: an event loop itself does not keep them."""
 ChatMessages: TypeAlias = list[dict[str, Any]]
 """Messages as chat templates and OpenAI-compatible servers take them: `role` and `content`."""
@@ -105,17 +104,17 @@ class AsyncEpisode:
         self.observation: ChatMessages | None = None
         """The messages since the last reply; None if the context does not go on from it but was rebuilt."""
         self._policy = OutsidePolicy()
-        self._playing: asyncio.Task[PlayedRollout] | None = None
+        self._playing: asyncio.Task[ScoredRollout] | None = None
 
     @classmethod
     def of(
         cls, options: Mapping[str, Any], *, agent: str = "vrag", images: str | Path = "pil"
     ) -> AsyncEpisode:
-        """Make an episode from options as in the section `vrag` of verl's configurations (docs/verl.md).
+        """Make an episode from `EpisodeOptions`.
 
         `profile` names the family of the model. Raises `SettingsError` if an option cannot be used.
         """
-        read = read_options(options)
+        read = validate_options(EpisodeOptions, options)
         trainable = [name for name, method in METHODS.items() if method.trainable]
         if agent not in trainable:
             known = " and ".join(trainable)
@@ -127,7 +126,7 @@ class AsyncEpisode:
         return cls(runner, open_scorer(agent, read), images=images, seconds=read.seconds)
 
     @property
-    def played(self) -> PlayedRollout | None:
+    def played(self) -> ScoredRollout | None:
         """The rollout with its events, files and reward; None before the end, and for a cancelled run."""
         playing = self._playing
         has_ended = playing is not None and playing.done() and not playing.cancelled()

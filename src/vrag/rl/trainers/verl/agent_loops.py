@@ -10,7 +10,6 @@ without outputs does not appear in the batch.
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import logging
@@ -18,30 +17,22 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.agent import Agent
-from vrag.agent.answers.verification import VerifyMode
-from vrag.agent.budget import Limits
-from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.memory.energies import MemoryOptions
-from vrag.agent.methods import METHODS, build_method
 from vrag.agent.policy import Policy
 from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES, Profile, profile_named, read_profile
-from vrag.reward.combine import BUILT_IN
-from vrag.reward.reward import Judge, Scorer
 from vrag.rl.advantages import GgpoOptions, masks
+from vrag.rl.episodes.options import open_agent, open_scorer
 from vrag.rl.rows import Vocabulary, credit_of, rows_of
 from vrag.rl.trainers.verl import CREDIT
-from vrag.rl.trainers.verl.options import JudgeOptions, VerlOptions, library, options_of
+from vrag.rl.trainers.verl.options import VerlOptions, library, options_of
 from vrag.rl.trainers.verl.policy import ChatTemplate, RolloutPolicy, TokenBudget, TokenCounter, open_template
-from vrag.rollouts.rollout import PlayedRollout, RolloutAttempt, play_attempt
-from vrag.search.searcher import Searcher
+from vrag.rollouts.rollout import RolloutAttempt, ScoredRollout, play_attempt
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
@@ -49,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"
-PARTS = ("retrieval", "answer", "pattern")
 
 
 def register() -> None:
@@ -193,92 +183,9 @@ def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -
     )
 
 
-@lru_cache(maxsize=4)
-def open_searcher(options: VerlOptions) -> Searcher:
-    """Open the search server for all rollouts of this process; searches are batched.
-
-    Raises `SettingsError` or `ServerError` if it cannot be opened.
-    """
-    from vrag.rollouts.batched_search import BatchedSearcher
-    from vrag.search.client import SearchClient
-
-    if options.searcher:
-        return _load(options.searcher)()
-    root = Path(options.image_root) if options.image_root else None
-    return BatchedSearcher(SearchClient(options.search_url, token=options.search_key, image_root=root))
-
-
-@lru_cache(maxsize=4)
-def open_scorer(agent: str, options: VerlOptions) -> Scorer:
-    """Open the scorer of rollouts: the composite reward for VRAG, the outcome for VimRAG.
-
-    Raises `SettingsError` if the judge lacks its server or model, or the weights do not sum to 1.
-    """
-    from vrag.reward.combine import CompositeReward, OutcomeReward, Weights, load_parts, open_preset
-
-    if options.scorer:
-        return _load(options.scorer)(agent)
-    judge = _open_judge(options.judge)
-    if options.preset:
-        return open_preset(options.preset, judge)
-    weights = options.weights.weights
-    if METHODS[agent].uses_graph:
-        outcome = {"answer": 1.0, "turn_cost": weights.turn_cost, "repeat_cost": weights.repeat_cost}
-        return OutcomeReward(judge, Weights.of(outcome))
-    return CompositeReward(judge, weights, gate=options.gate, extras=load_parts(weights.extras))
-
-
-def _open_judge(options: JudgeOptions) -> Judge:
-    if options.kind == "rules":
-        from vrag.reward.rules_judge import RulesJudge
-
-        return RulesJudge(exact=options.exact, typos=options.typos)
-    from vrag.chat import OpenAIChat
-    from vrag.reward.endpoint_judge import EndpointJudge
-
-    if not options.base_url or not options.model:
-        raise SettingsError(
-            "The judge needs a server and a model.", "Set vrag.judge.base_url and vrag.judge.model."
-        )
-    chat = OpenAIChat(
-        options.base_url,
-        options.model,
-        api_key=options.key,
-        key_variable=options.key_variable,
-        concurrency=options.requests,
-    )
-    return EndpointJudge(chat)
-
-
-def _load(place: str) -> Any:  # noqa: ANN401 - of any type
-    """Import the object that `module:name` names; raise `SettingsError` if there is none."""
-    module, _, name = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"{place} cannot be loaded: {error}.", "Write it as module:function.") from error
-
-
-def open_agent(agent: str, policy: Policy, options: VerlOptions, profile: Profile) -> Agent:
-    """Open `vrag` or `vimrag` with the environment of the options; searchers are shared."""
-    hits = options.hits or METHODS[agent].hits
-    environment_options = EnvironmentOptions(
-        hits=hits,
-        show=options.show,
-        select=options.select if METHODS[agent].follows_checkpoints else 0,
-        padding=options.padding,
-    )
-    environment = Environment(open_searcher(options), profile, environment_options)
-    memory = MemoryOptions(**options.memory.model_dump())
-    # Replies are not repaired, so that the grammar is learned. Claims are checked where that is rewarded.
-    verify = VerifyMode.TELL if options.weights.support > 0 else VerifyMode.OFF
-    method = build_method(agent, instruction=options.instruction, repair=False, memory=memory, verify=verify)
-    return Agent(policy, environment, method, Limits(steps=options.steps), locate=False)
-
-
 async def play(
     attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
-) -> PlayedRollout:
+) -> ScoredRollout:
     """Run `vrag` or `vimrag` on a case and score it. Never raises for faults of the run: they are recorded.
 
     The policy is of this run alone.
@@ -287,7 +194,7 @@ async def play(
     return await play_attempt(attempt, runner, lambda: open_scorer(agent, options), seconds=options.seconds)
 
 
-def record(played: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
+def record(played: ScoredRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
     """Append a line to the records of this process, if there is a folder; a full disk ends nothing."""
     if not folder:
         return
@@ -333,7 +240,7 @@ class Output:
 
 
 def outputs_of(
-    played: PlayedRollout,
+    played: ScoredRollout,
     vocabulary: Vocabulary,
     options: GgpoOptions,
     counter: TokenCounter,
@@ -350,9 +257,7 @@ def outputs_of(
     credit = credit_of(rollout.events, rollout.attempt.case)
     masked = masks(credit, correct=reward.correct, options=options)
     # Numbers that verl averages: a missing part is 0 there, and None in the facts.
-    parts = {
-        name: float(reward.parts.get(name) or 0.0) for name in (*PARTS, *BUILT_IN) if name in reward.parts
-    }
+    parts = {name: float(value or 0.0) for name, value in reward.parts.items()}
     shared: dict[str, Any] = {
         "reward_extra_info": {"acc": float(reward.correct is True), **parts},
         "turn_scores": [],

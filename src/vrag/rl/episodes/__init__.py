@@ -1,0 +1,1 @@
+"""Episodes: rollouts for trainers that own the model, and their options."""
