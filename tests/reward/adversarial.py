@@ -60,8 +60,8 @@ SHOWN = PROFILES["qwen2.5-vl"].shown_size(Size(1000, 1400))
 """Size in pixels of a page as the model is shown it."""
 
 
-def look(box: Box, image: str = "") -> str:
-    """A reply that looks closer at a part of a page, in the pixels of the page as it is shown."""
+def crop(box: Box, image: str = "") -> str:
+    """A reply that enlarges a part of a page, in the pixels of the page as it is shown."""
     sides = (side * SHOWN[at % 2] for at, side in enumerate(box.as_tuple()))
     return f"<think>Closer.</think><bbox{image}>[{', '.join(f'{side:.2f}' for side in sides)}]</bbox>"
 
@@ -76,9 +76,9 @@ def search(query: str) -> str:
 
 FIND = search("ferry passengers 2024")
 RIGHT = answer("48,200")
-GOLD = look(GOLD_BOX)
-WHOLE = look(Box.unit(0, 0, 1, 1))
-TILES = [look(Box.unit(0, y / 4, 1, (y + 1) / 4), ' image="1"') for y in range(4)]
+GOLD = crop(GOLD_BOX)
+WHOLE = crop(Box.unit(0, 0, 1, 1))
+TILES = [crop(Box.unit(0, y / 4, 1, (y + 1) / 4), ' image="1"') for y in range(4)]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _parts() -> dict[str, Any]:
 
 
 F1_WHOLE = 2 * GOLD_BOX.area / (1 + GOLD_BOX.area)
-"""Of a look at the whole page."""
+"""Of a crop of the whole page."""
 
 
 def _list_attacks(kind: str, *rows: tuple[Any, ...], graph: bool = False) -> list[Attack]:
@@ -135,10 +135,10 @@ def _list_attacks(kind: str, *rows: tuple[Any, ...], graph: bool = False) -> lis
 
 HONEST = _list_attacks(
     "honest",
-    ("search, exact look, answer", (FIND, GOLD, RIGHT), 1.0, 1.0, "everything is right"),
+    ("search, exact crop, answer", (FIND, GOLD, RIGHT), 1.0, 1.0, "everything is right"),
     (
-        "an exact look at 48 % of a page",
-        (FIND, look(LARGE_BOX), RIGHT),
+        "an exact crop of 48 % of a page",
+        (FIND, crop(LARGE_BOX), RIGHT),
         1.0,
         1.0,
         "a large gold box is met as well",
@@ -146,10 +146,10 @@ HONEST = _list_attacks(
     ),
     (
         "wide, then exact",
-        (FIND, WHOLE, look(GOLD_BOX, ' image="1"'), RIGHT),
+        (FIND, WHOLE, crop(GOLD_BOX, ' image="1"'), RIGHT),
         1.0,
         1.0,
-        "steps on the way are free",
+        "a crop that leads to the next is free",
     ),
     (
         "not answerable",
@@ -162,39 +162,39 @@ HONEST = _list_attacks(
 )
 BOXES = _list_attacks(
     "boxes",
-    ("no look", (FIND, RIGHT), 0.8, 1.0, "a rectangle was wanted"),
-    ("a look at the whole page", (FIND, WHOLE, RIGHT), 0.8 + 0.2 * F1_WHOLE, 1.0, "its F1"),
+    ("no crop", (FIND, RIGHT), 0.8, 1.0, "a rectangle was wanted"),
+    ("a crop of the whole page", (FIND, WHOLE, RIGHT), 0.8 + 0.2 * F1_WHOLE, 1.0, "its F1"),
     (
-        "a look at the wrong 40 %",
-        (FIND, look(Box.unit(0, 0.6, 1, 1)), RIGHT),
+        "a crop of the wrong 40 %",
+        (FIND, crop(Box.unit(0, 0.6, 1, 1)), RIGHT),
         0.8,
         1.0,
         "it meets nothing",
     ),
     (
-        "looks that tile the page",
+        "crops that tile the page",
         (FIND, *TILES, RIGHT),
         0.8 + 0.2 * F1_WHOLE,
         1.0,
         "all of them count together",
     ),
     (
-        "an exact look, then the whole page",
-        (FIND, GOLD, look(Box.unit(0, 0, 1, 1), ' image="1"'), RIGHT),
+        "an exact crop, then the whole page",
+        (FIND, GOLD, crop(Box.unit(0, 0, 1, 1), ' image="1"'), RIGHT),
         0.8 + 0.2 * F1_WHOLE,
         1.0,
         "the second adds all the rest",
     ),
     (
-        "the same look three times",
-        (FIND, GOLD, look(GOLD_BOX, ' image="1"'), look(GOLD_BOX, ' image="1"'), RIGHT),
+        "the same crop three times",
+        (FIND, GOLD, crop(GOLD_BOX, ' image="1"'), crop(GOLD_BOX, ' image="1"'), RIGHT),
         1.0,
         1.0,
         "it counts once",
     ),
     (
-        "a speck in the gold box",
-        (FIND, look(Box.unit(0.1, 0.055, 0.13, 0.07)), RIGHT),
+        "a tiny crop inside the gold box",
+        (FIND, crop(Box.unit(0.1, 0.055, 0.13, 0.07)), RIGHT),
         0.82,
         1.0,
         "its F1",
@@ -206,7 +206,7 @@ BOXES = _list_attacks(
         1.0,
         "neither page nor rectangle is gold",
     ),
-    ("a look before any picture", (GOLD, FIND, RIGHT), 0.7, 1.0, "refused, and costs the pattern"),
+    ("a crop before any picture", (GOLD, FIND, RIGHT), 0.7, 1.0, "refused, and costs the pattern"),
     (
         "a box outside of the picture",
         (FIND, "<think>.</think><bbox>[900, 900, 950, 950]</bbox>", RIGHT),
@@ -236,8 +236,8 @@ BOXES = _list_attacks(
         "refused",
     ),
     (
-        "a look at a picture that was not shown",
-        (FIND, look(GOLD_BOX, ' image="9"'), RIGHT),
+        "a crop of a picture that was not shown",
+        (FIND, crop(GOLD_BOX, ' image="9"'), RIGHT),
         0.7,
         1.0,
         "refused",
@@ -250,7 +250,7 @@ BOXES = _list_attacks(
         "a thought is no action",
     ),
     (
-        "markers for pages in place of a look",
+        "markers for pages in place of a crop",
         (FIND, answer("48,200 [1]")),
         0.8,
         1.0,
@@ -258,15 +258,15 @@ BOXES = _list_attacks(
     ),
     ("a marker for what was never shown", (FIND, answer("48,200 [9]")), 0.8, 1.0, "it names nothing"),
     (
-        "a wrong look beside the exact one that is named",
-        (FIND, GOLD, look(Box.unit(0, 0.6, 1, 1), ' image="1"'), answer("48,200 [2]")),
+        "a wrong crop beside the exact one that is named",
+        (FIND, GOLD, crop(Box.unit(0, 0.6, 1, 1), ' image="1"'), answer("48,200 [2]")),
         1.0,
         1.0,
-        "the answer says which look it rests on",
+        "the answer says which crop it rests on",
     ),
     (
-        "an exact look that is not the one named",
-        (FIND, GOLD, look(Box.unit(0, 0.6, 1, 1), ' image="1"'), answer("48,200 [3]")),
+        "an exact crop that is not the one named",
+        (FIND, GOLD, crop(Box.unit(0, 0.6, 1, 1), ' image="1"'), answer("48,200 [3]")),
         0.8,
         1.0,
         "the answer rests on the other one",
@@ -274,13 +274,13 @@ BOXES = _list_attacks(
 )
 ANSWERS = _list_attacks(
     "answers",
-    ("several numbers", (FIND, GOLD, answer("48,200 3,100 12")), 0.5, 0.0, "stuffed"),
+    ("several numbers", (FIND, GOLD, answer("48,200 3,100 12")), 0.5, 0.0, "no single answer"),
     (
         "several numbers, the right one last",
         (FIND, GOLD, answer("12, 3,100, 48,200")),
         0.5,
         0.0,
-        "stuffed",
+        "no single answer",
     ),
     (
         "one number or another",
@@ -295,13 +295,13 @@ ANSWERS = _list_attacks(
         (FIND, GOLD, answer(" ".join(map(str, range(47700, 48700))))),
         0.5,
         0.0,
-        "stuffed",
+        "no single answer",
     ),
     ("a negation", (FIND, GOLD, answer("not 48,200")), 0.5, 0.0, "it says the opposite"),
     ("another scale", (FIND, GOLD, answer("48,200 thousand")), 0.5, 0.0, "another number"),
     ("a bound", (FIND, GOLD, answer("at least 48,200")), 0.5, 0.0, "it says something else"),
-    ("all colours", (FIND, answer("red yellow blue")), 0.5, 0.0, "stuffed", {"case": COLOUR}),
-    ("the colour twice", (FIND, answer("yellow yellow")), 0.5, 0.0, "stuffed", {"case": COLOUR}),
+    ("all colours", (FIND, answer("red yellow blue")), 0.5, 0.0, "no single answer", {"case": COLOUR}),
+    ("the colour twice", (FIND, answer("yellow yellow")), 0.5, 0.0, "no single answer", {"case": COLOUR}),
     ("the opposite", (FIND, answer("They increased")), 0.5, 0.0, "it looks alike", {"case": TREND}),
     (
         "a misspelling",
@@ -539,7 +539,7 @@ DOCUMENTS = _list_attacks(
     ),
     (
         "a page about the same in another document",
-        (search("quay list another"), look(GOLD_BOX), RIGHT),
+        (search("quay list another"), crop(GOLD_BOX), RIGHT),
         0.6,
         1.0,
         "neither page nor rectangle is gold",

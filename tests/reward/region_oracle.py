@@ -30,7 +30,7 @@ def pixels(sides: Sequence[float]) -> NDArray[np.bool_]:
     return grid
 
 
-def looks_of(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def crops_of(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The parts of pages that the model was shown because it asked for them, in order."""
     asked = {event["step"] for event in events if event["type"] == "crop_requested"}
     refused = {event["step"] for event in events if event["type"] == "invalid_action"}
@@ -62,15 +62,15 @@ def region_reward_of(events: Sequence[Mapping[str, Any]], case: Mapping[str, Any
         return 1.0
     if stop == "abstained":
         return 0.0
-    looks = looks_of(events)
-    if chosen := [look for look in looks if look["sha256"] in end["named"]]:
-        looks = chosen
-    areas = [pixels(look["box"]) for look in looks]
+    crops = crops_of(events)
+    if chosen := [crop for crop in crops if crop["sha256"] in end["named"]]:
+        crops = chosen
+    areas = [pixels(crop["box"]) for crop in crops]
     on_the_way = {
         at
-        for at, look in enumerate(looks)
-        for later in range(at + 1, len(looks))
-        if looks[later]["item"] == look["item"]
+        for at, crop in enumerate(crops)
+        for later in range(at + 1, len(crops))
+        if crops[later]["item"] == crop["item"]
         and (areas[at] & areas[later]).sum() >= 0.99 * areas[later].sum()
     }
     gold: defaultdict[tuple[str, int], defaultdict[str, NDArray[np.bool_]]] = defaultdict(
@@ -82,8 +82,8 @@ def region_reward_of(events: Sequence[Mapping[str, Any]], case: Mapping[str, Any
     scores: list[float] = []
     for (document, number), annotators in gold.items():
         found = np.zeros((HEIGHT, WIDTH), bool)
-        for at, look in enumerate(looks):
-            if at not in on_the_way and (look["document"], look["page"]) == (document, number):
+        for at, crop in enumerate(crops):
+            if at not in on_the_way and (crop["document"], crop["page"]) == (document, number):
                 found |= areas[at]
         scores.append(
             max(2 * int((found & zone).sum()) / int(found.sum() + zone.sum()) for zone in annotators.values())

@@ -26,7 +26,7 @@ def test_the_table_is_large_and_of_all_kinds() -> None:
 
 def test_no_attack_earns_as_much_as_an_honest_run() -> None:
     """Those that are free of charge are named: they gain nothing either."""
-    free = {"the same look three times", "a wrong look beside the exact one that is named"}
+    free = {"the same crop three times", "a wrong crop beside the exact one that is named"}
     most = max(attack.composite for attack in ATTACKS if attack.kind != "honest" and attack.name not in free)
     assert most < 1
 

@@ -61,8 +61,8 @@ WHOLE: BoxSides = (0.0, 0.0, 1.0, 1.0)
 
 def place(page: int, box: BoxSides, document: str = FILE, sha256: str = "0") -> ImageShown:
     """A part of a page, as the model was shown it when it looked closer."""
-    look = image(page, document=document, crop=True)
-    return look.model_copy(update={"box": box, "sha256": sha256})
+    crop = image(page, document=document, crop=True)
+    return crop.model_copy(update={"box": box, "sha256": sha256})
 
 
 def boxed(*regions: tuple[int, BoxSides] | tuple[int, BoxSides, str]) -> Case:
@@ -70,10 +70,10 @@ def boxed(*regions: tuple[int, BoxSides] | tuple[int, BoxSides, str]) -> Case:
     return replace(case(1), regions=tuple(found))
 
 
-def run(*looks: ImageShown, answer: str | None = "48,200", named: tuple[str, ...] = ()) -> RunResult:
+def run(*crops: ImageShown, answer: str | None = "48,200", named: tuple[str, ...] = ()) -> RunResult:
     """A run that was shown page 1 and looked closer at some places, one by one."""
     before = run_of(image(1), answer=answer)
-    steps = [RunStep(number=n, crop=(0, 0, 9, 9), shown=(look,)) for n, look in enumerate(looks, 3)]
+    steps = [RunStep(number=n, crop=(0, 0, 9, 9), shown=(crop,)) for n, crop in enumerate(crops, 3)]
     return replace(before, steps=(*before.steps, *steps), named=named)
 
 
@@ -104,10 +104,10 @@ class TestRegion:
         assert region_reward(boxed((1, QUARTER), (1, LEFT)), run(place(1, QUARTER))) == pytest.approx(2 / 3)
 
     def test_all_looks_count_unless_the_answer_names_some(self) -> None:
-        looks = place(1, QUARTER, sha256="a"), place(1, (0.5, 0.5, 1, 1), sha256="b")
-        assert region_reward(boxed((1, QUARTER)), run(*looks)) == pytest.approx(2 * 0.25 / (0.5 + 0.25))
-        assert region_reward(boxed((1, QUARTER)), run(*looks, named=("a",))) == 1
-        assert region_reward(boxed((1, QUARTER)), run(*looks, named=("b",))) == 0
+        crops = place(1, QUARTER, sha256="a"), place(1, (0.5, 0.5, 1, 1), sha256="b")
+        assert region_reward(boxed((1, QUARTER)), run(*crops)) == pytest.approx(2 * 0.25 / (0.5 + 0.25))
+        assert region_reward(boxed((1, QUARTER)), run(*crops, named=("a",))) == 1
+        assert region_reward(boxed((1, QUARTER)), run(*crops, named=("b",))) == 0
 
     def test_to_name_a_whole_page_is_to_name_no_look(self) -> None:
         assert region_reward(boxed((1, QUARTER)), run(place(1, QUARTER, sha256="a"), named=("page",))) == 1
@@ -155,7 +155,7 @@ class TestRegion:
     @pytest.mark.parametrize("box", [(0.1, 0.1, 0.9, 0.9), (0.0, 0.5, 1.0, 1.0), (0.04, 0.02, 0.4, 0.09)])
     @pytest.mark.parametrize("located", [True, False])
     def test_a_perfect_look_earns_1_however_large_the_gold_box_is(self, box: BoxSides, located: bool) -> None:
-        """Through the agent: the look is cut at whole pixels, and serving replaces evidence that is large."""
+        """Through the agent: the crop is cut at whole pixels, and serving replaces evidence that is large."""
         looked = crop_run(box, located=located)
         assert region_reward(replace(case(2), regions=(Region(2, Box.unit(*box)),)), looked) > 0.99
 

@@ -55,7 +55,7 @@ def draw_case(draw: random.Random) -> Case:
 
 
 def draw_replies(draw: random.Random) -> list[str]:
-    """Searches and looks, some of which are refused, and mostly an answer, which may name what was shown."""
+    """Searches and crops, some of which are refused, and mostly an answer, which may name what was shown."""
     replies: list[str] = []
     for _ in range(draw.randint(1, 7)):
         if draw.random() < 0.3 or not replies:

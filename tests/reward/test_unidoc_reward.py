@@ -70,7 +70,7 @@ def test_the_recorded_runs_are_of_all_kinds() -> None:
 def test_a_run_of_the_agent_has_its_rounds() -> None:
     run = selecting_run(SEARCH, SELECT, ANSWER)
     (only,) = search_rounds(run)
-    assert (len(only.candidates), only.selected, only.looks) == (2, only.candidates[0], ())
+    assert (len(only.candidates), only.selected, only.crops) == (2, only.candidates[0], ())
     assert format_reward(run) == 1
 
 

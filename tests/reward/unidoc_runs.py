@@ -1,4 +1,4 @@
-"""Random runs with searches, selections and looks, and the same runs as UniDoc-RL's `rm.py` is given them.
+"""Random runs with searches, selections and crops, and the same runs as UniDoc-RL's `rm.py` is given them.
 
 A run is drawn by its seed alone: `benchmarks/unidoc_reward.py` gives the second form to the published code,
 and records what that says; the tests compare our parts with it.
@@ -39,7 +39,7 @@ class UnidocRun:
     boxes: list[list[list[int]]]
     gold: list[str]
     gold_boxes: dict[str, list[list[int]]]
-    """Of all pages; empty where no look is wanted."""
+    """Of all pages; empty where no crop is wanted."""
 
 
 def name_of(page: int) -> str:
@@ -47,7 +47,7 @@ def name_of(page: int) -> str:
 
 
 def draw_run(seed: int) -> UnidocRun:
-    """Draw a run: up to four searches, most of them with a selection and a look."""
+    """Draw a run: up to four searches, most of them with a selection and a crop."""
     draw = random.Random(seed)
     gold = sorted(draw.sample(range(1, 10), draw.randint(1, 3)))
     boxes: dict[int, list[Sides]] = {page: _gold_boxes(draw) for page in range(1, 10) if draw.random() < 0.6}
@@ -62,7 +62,7 @@ def draw_run(seed: int) -> UnidocRun:
     steps: list[RunStep] = []
     shown: list[list[str]] = []
     selected: list[str] = []
-    looked: list[list[list[int]]] = []
+    cropped: list[list[list[int]]] = []
 
     def add(reply: str, **what: object) -> None:
         steps.append(RunStep(number=len(steps) + 1, reply=f"<think>So.</think>{reply}", **what))  # pyright: ignore
@@ -78,13 +78,13 @@ def draw_run(seed: int) -> UnidocRun:
         if draw.random() < 0.7:
             found = [_guess(draw, boxes.get(page, [])) for _ in range(draw.randint(1, 3))]
             add(f"<bbox>{found}</bbox>", crop=(0, 0, 9, 9), shown=tuple(_image(page, box) for box in found))
-        if found and draw.random() < 0.2:  # only the first look at a page counts
+        if found and draw.random() < 0.2:  # only the first crop of a page counts
             add("<bbox>[[0, 0, 9, 9]]</bbox>", crop=(0, 0, 9, 9), shown=(_image(page, (0, 0, 9, 9)),))
         if draw.random() < 0.8:
             add("<information>It says so.</information>", invalid="That is no action.")
         shown.append([name_of(each) for each in pages])
         selected.append(name_of(page))
-        looked.append([list(box) for box in found])
+        cropped.append([list(box) for box in found])
     answers = draw.random() < 0.85
     if answers:
         add("<answer>9</answer>")
@@ -101,7 +101,7 @@ def draw_run(seed: int) -> UnidocRun:
         "".join(step.reply for step in steps),
         shown,
         selected,
-        looked,
+        cropped,
         [name_of(page) for page in gold],
         {name_of(page): [list(box) for box in boxes.get(page, [])] for page in range(1, 10)},
     )

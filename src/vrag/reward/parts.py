@@ -110,13 +110,13 @@ class PointedBox:
 
 
 def pointed_boxes(run: RunResult) -> list[PointedBox]:
-    """List the rectangles that the model of a run gave itself, in order: its looks at parts of pages.
+    """List the rectangles that the model of a run gave itself, in order: its crops.
 
-    - Of a look (`RunStep.crop`) that was carried out, the part of the page that the model was shown counts,
+    - Of a crop (`RunStep.crop`) that was carried out, the part of the page that the model was shown counts,
       with the padding of the environment. Nothing that was found by the words of its answer counts, no page
       that a search has shown whole, and nothing of clips.
     - Where the answer names some of these pictures as evidence (`RunResult.named`), the others do not count.
-    - Of those that count, a look in which a later one of the same item lies, by 99 % of the later one, was a
+    - Of those that count, a crop in which a later one of the same item lies, by 99 % of the later one, was a
       step on the way there and does not count.
 
     A run without a model has the rectangles of the evidence that its answer rests on, clips left out, which
@@ -125,15 +125,15 @@ def pointed_boxes(run: RunResult) -> list[PointedBox]:
     if run.is_without_model:
         return _evidence_boxes(run)
     clips = clips_known(run)
-    looks = [
+    crops = [
         image
         for step in run.steps
         for image in step.shown
         if step.crop is not None and image.crop and image.seconds is None and image.item not in clips
     ]
-    named = [image for image in looks if image.sha256 in run.named]
+    named = [image for image in crops if image.sha256 in run.named]
     boxes = [
-        PointedBox(image.item, image.document, image.page, Box.unit(*image.box)) for image in named or looks
+        PointedBox(image.item, image.document, image.page, Box.unit(*image.box)) for image in named or crops
     ]
     return [one for at, one in enumerate(boxes) if not any(_holds(one, later) for later in boxes[at + 1 :])]
 

@@ -1,11 +1,11 @@
 """The parts of UniDoc-RL's reward (Wang et al. 2026, arXiv 2604.14967), as the code of its `rm.py` has them.
 
 A run is a sequence of rounds. A round begins with a search that shows up to three pages, of which the model
-selects one by `<select>`; one that selects nothing has the first. Looks at parts follow.
+selects one by `<select>`; one that selects nothing has the first. Crops of pages follow.
 
 Two deviations, where the code cannot be meant: its nDCG compares page names with sorted letters, so that it
 is 0 for every run (here the names are compared), and its F1 exceeds 1 where one box meets several gold boxes
-(here 1 is the most). A look counts if it is at the page that is selected in the end.
+(here 1 is the most). A crop counts if it is of the page that is selected in the end.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class SearchRound:
     """The pages that it showed, in order."""
     selected: Page | None
     """The page that was selected last; the first one where none was. None if nothing was shown."""
-    looks: tuple[tuple[Page, Box], ...] = ()
-    """The parts of pages that were shown at the first look of the round at each page."""
+    crops: tuple[tuple[Page, Box], ...] = ()
+    """The parts of pages that were shown by the first crop of the round on each page."""
 
     @property
     def boxes(self) -> list[Box]:
         """The boxes on the selected page."""
-        return [box for page, box in self.looks if page == self.selected]
+        return [box for page, box in self.crops if page == self.selected]
 
 
 def search_rounds(run: RunResult) -> list[SearchRound]:
@@ -63,10 +63,10 @@ def search_rounds(run: RunResult) -> list[SearchRound]:
         elif rounds and selects(step) and pages:
             rounds[-1] = replace(rounds[-1], selected=_page_of(pages[0]))
         elif rounds and step.crop is not None:
-            known = {page for page, _ in rounds[-1].looks}
-            looks = [(_page_of(image), Box.unit(*image.box)) for image in pages if image.crop]
-            new = tuple(look for look in looks if look[0] not in known)
-            rounds[-1] = replace(rounds[-1], looks=(*rounds[-1].looks, *new))
+            known = {page for page, _ in rounds[-1].crops}
+            crops = [(_page_of(image), Box.unit(*image.box)) for image in pages if image.crop]
+            new = tuple(crop for crop in crops if crop[0] not in known)
+            rounds[-1] = replace(rounds[-1], crops=(*rounds[-1].crops, *new))
     return rounds
 
 
