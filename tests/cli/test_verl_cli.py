@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from vrag.cli.train.verl import doctor
 from vrag.doctor.verl import ask_judge, count_questions
 from vrag.errors import SettingsError, TrainingError
-from vrag.rl.trainers.verl.options import JudgeOptions
+from vrag.rl.episodes.options import JudgeOptions
 
 SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"
 APP = typer.Typer()

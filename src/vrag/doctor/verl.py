@@ -16,9 +16,10 @@ from typing import Any
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, warning
 from vrag.errors import SettingsError, TrainingError, VragError
 from vrag.providers import reachable
+from vrag.rl.episodes.options import JudgeOptions
 from vrag.rl.trainers.verl import LOOPS, MANAGER, TRAINERS, VERSION
 from vrag.rl.trainers.verl.agent_loops import case_of
-from vrag.rl.trainers.verl.options import JudgeOptions, compose, library, options_of, shipped
+from vrag.rl.trainers.verl.options import compose, library, options_of, shipped
 
 INSTALL = "In an environment of its own: pip install 'vrag-agent[verl]'"
 FLASH = "flash_attention_2"
