@@ -36,10 +36,11 @@ _REVISION_NUMBER = re.compile(
     | \b(?P<rank>\d+)(?:st|nd|rd|th)\ (?:edition|revision|version)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_REVISION_TERMS = terms_of(
+REVISION_TERMS = terms_of(
     """draft final version edition revision rev revised amended amendment superseded supersedes updated old
-    new preliminary obsolete corrected erratum issue copy v1 v2 v3 v4"""
+    new preliminary obsolete corrected erratum issue copy extract excerpt text title v1 v2 v3 v4"""
 )
+"""Words of titles that name an edition or a part, and no subject."""
 _CODE = re.compile(
     r"""\b(no|nr|number|invoice|order|case|contract|policy|ticket|reference|ref|id|file|account|tender|permit)
     \b[.:#\s№]*\b([A-Z]{0,5}[-/]?\d[\w/-]*)""",
@@ -138,7 +139,7 @@ def read_revision(document: DocumentFacts, first: Item | None) -> DocumentRevisi
     return DocumentRevision(
         document.id,
         document.name,
-        terms_of(f"{name} {title}") - GENERIC - _REVISION_TERMS,
+        terms_of(f"{name} {title}") - GENERIC - REVISION_TERMS,
         _find_years(f"{name}\n{title}"),
         max(days, key=lambda day: day, default=None),
         tuple(map(int, parts[:4])),

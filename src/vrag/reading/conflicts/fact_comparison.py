@@ -8,7 +8,7 @@ from vrag.reading.conflicts.alignment import ConflictKind, Disagreement, Outcome
 from vrag.reading.conflicts.fact_words import COMMON, RATES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.verification.text_values import TextValue
-from vrag.text.terms import tokens
+from vrag.text.terms import stem, tokens
 
 FROM_DATES, FROM_NOTHING = 0.3, 1.4
 """Logarithm of the ratio of two times of a day, and of two values of which one is zero."""
@@ -21,6 +21,11 @@ _RANKS = frozenset(
     )
 )
 """Words of which two facts about the same do not have different ones."""
+_OPPOSITES = [
+    {root(stem(word)) for word in row.split()}
+    for row in ("short long", "primary secondary", "buyer seller", "arrival departure", "adult child", "gross net")
+]
+"""Words of which each says of two values of one kind which it is."""
 BOUNDS = {"maximum", "minimum"}
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
@@ -30,6 +35,12 @@ def are_of_other_rates(one: StatedFact, other: StatedFact) -> bool:
     rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
     ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
     return (all(rates) and rates[0] != rates[1]) or (all(ranks) and ranks[0].isdisjoint(ranks[1]))
+
+
+def are_of_opposites(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether two facts have the two words of a pair such as short and long, each only one."""
+    found = [(pair & one.core, pair & other.core) for pair in _OPPOSITES]
+    return any(len(a) == 1 and len(b) == 1 and a != b for a, b in found)
 
 
 def are_bounds_apart(one: StatedFact, other: StatedFact) -> bool:

@@ -208,6 +208,10 @@ SOFT = frozenset(
         current interim target goal budget budgeted plan"""
     )
 )
+_PLANS = (
+    r"forecast\w*|expect\w*|projected|projection|estimat\w*|propos\w+|suggest\w*|predict\w*|aim\w*|hope\w*"
+    r"|target\w*|(?:not|un)(?: yet| been)*\s?(?:decided|approved|agreed)"
+)
 LIMITS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern, re.IGNORECASE)
     for name, pattern in {
@@ -218,8 +222,7 @@ LIMITS: Mapping[str, re.Pattern[str]] = {
         "minimum": r"\b(?:min(?:imum|\.)?|at least|no (?:less|fewer) than|not less than|smallest|lowest"
         r"|shortest)\b",
         "average": r"\b(?:average|mean|median|typical\w*)\b",
-        "planned": r"\b(?:forecast\w*|expect\w*|projected|projection|estimat\w*|propos\w+|would|could|might"
-        r"|consider\w*|thought|suggest\w*|predict\w*|aim\w*|hope\w*|target\w*)\b",
+        "planned": rf"\b(?:{_PLANS}|would|could|might|consider\w*|thought)\b",
         "past": r"\b(?:previous\w*|former\w*|used to|originally|no longer|had been|once|prior|before 20\d\d"
         r"|earlier"
         r"|last year|until (?:the end of )?(?:19|20)\d\d|in the past|rumou?r\w*|den(?:y|ied|ies))\b",
@@ -229,6 +232,18 @@ LIMITS: Mapping[str, re.Pattern[str]] = {
     }.items()
 }
 """Signs that a value is of a part, of a plan or of another time: both sides of a conflict have the same."""
+LIMITS_OF_QUESTION: Mapping[str, re.Pattern[str]] = {
+    **{name: LIMITS[name] for name in ("maximum", "minimum", "average", "past")},
+    "planned": re.compile(rf"\b(?:{_PLANS})\b", re.IGNORECASE),
+}
+"""The same of the answer to a question, in which "would" and "might" are no plan."""
+DENIED = re.compile(
+    r"(?:(?:\b(?:not|never|no longer|nor|rather than|instead of)|n[’']t)\s+"
+    r"(?:(?:be|been|to|on|at|in|from|for|the|an?|as|set|fixed|actually|really|cost|last|take|have|pay|get)\s+)"
+    r"{0,3}|\b(?:not true|untrue|not the case|false|wrong|incorrect|a myth) that\b[^.;:]*)(?:[$€£¥]\s?)?$",
+    re.IGNORECASE,
+)
+"""The text before a value that is said to be another one."""
 TO_END = re.compile(
     r"\b(?:until|till|by|ends?|expir\w*|deadline|due|no later than|latest|before)\b\W*(?:\w+\W+){0,3}$"
     r"|\bto\s+$",
@@ -255,12 +270,15 @@ RATE = re.compile(
 )
 CONDITION = re.compile(r"\b(?:if|unless|except|only|provided)\b", re.IGNORECASE)
 LEADING = re.compile(
-    r"^(?:in|at|for|with|without|under|during|among|within|on|after|before|from|outside|as|unlike|by)\b"
-    r"(?:[^,:;]{2,60},|(?:\s[a-z-]+){1,3}(?=\s(?:the|an?|our|its|your|we|you|they|it|he|she)\b))",
+    r"^(?:(?:in|at|for|with|without|under|during|among|within|on|after|before|from|outside|as|unlike|by|until"
+    r"|till|through|prior)\b|(?:previous|former|original|initial|earli)\w*(?=,))"
+    r"(?:[^,:;]{2,60},|,|(?:\s[a-z-]+){1,3}(?=\s(?:the|an?|our|its|your|we|you|they|it|he|she)\b))",
     re.IGNORECASE,
 )
 PARTITIVE = re.compile(r"(?:\s[\w-]+){0,2}\sof\s(?:the|our|these|those|them|its|all)\b")
 PLACE = re.compile(r"\b(?:in|for|from|within|among|at)\s(?:the\s)?((?:[A-ZÀ-Þ][\w’'-]*\s?)+)")
+BELONGING = re.compile(r"\b(?:in|for|from|within|among|at|to|of)\s(?:the\s)?([A-ZÀ-Þ][\w’'-]*)")
+"""A name of a place, an organization or a part behind a word that says that something belongs to it."""
 OWN_DATE = re.compile(
     r"\W*(?:\w+\s){0,2}(?:date|dated|updated|modified|version|published|issued|revised|created|submitted|filed)\b"
     r"[^:]{0,20}:",
@@ -343,6 +361,12 @@ EXTREMES = frozenset(
     root(stem(word))
     for word in "maximum max minimum min most least average mean highest lowest limit limited exceed".split()
 )
+PLANS = frozenset(
+    root(stem(word))
+    for word in """propose proposed proposal suggest suggested decide decided decision undecided forecast expect
+    expected predict predicted plan planned""".split()
+)
+"""Roots of words that say of a value that it is a plan, and not what it is of."""
 ENDS = frozenset(
     root(stem(word)) for word in "begin start end finish last expire deadline due run valid until".split()
 )

@@ -21,6 +21,7 @@ from vrag.reading.conflicts.assertions import Assertion
 from vrag.reading.conflicts.fact_comparison import (
     BOUNDS,
     are_bounds_apart,
+    are_of_opposites,
     are_of_other_rates,
     compare_facts,
     content_words,
@@ -34,7 +35,7 @@ from vrag.reading.conflicts.fact_comparison import (
     shared_words,
     years_of,
 )
-from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, TIMES, root
+from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, PLANS, TIMES, root
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.text.terms import tokens
@@ -71,8 +72,10 @@ MIN_WORDS = 2
 """Words that two sentences with numbers without a unit share at least if they are about the same."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
 """Weights of what shows that two values are of the same, fitted to the values of 43 pairs of documents."""
-MIN_LIKENESS, MIN_LIKENESS_LONG = 1.6, 2.6
-"""The least sum, and that of two sentences of two long texts."""
+MIN_LIKENESS, MIN_LIKENESS_LONG = 1.9, 2.6
+"""The least sum, and that of two sentences of nearly the same words in two long texts."""
+MIN_OF_LABEL = 0.6
+"""The share of a label, or of a question, that another label or question has at least."""
 MARGIN_OF_LIKENESS, MARGIN_OF_RIVAL = 0.5, 0.3
 """What the best partner of a value has more than a second one; and what that one has more with another value,
 if it is no rival."""
@@ -232,7 +235,9 @@ class FactMatcher:
     def _least_likeness(self, pair: _ValuePair) -> float:
         are_sentences = not (pair.one.is_labelled or pair.other.is_labelled)
         documents = pair.one.assertion.document, pair.other.assertion.document
-        return MIN_LIKENESS_LONG if are_sentences and self.subjects.are_long(*documents) else MIN_LIKENESS
+        if not (are_sentences and self.subjects.are_long(*documents)):
+            return MIN_LIKENESS
+        return MIN_LIKENESS_LONG if self.subjects.are_one_sentence(pair.one, pair.other) else math.inf
 
     def _has_rival(self, pair: _ValuePair, by_fact: Mapping[int, list[_ValuePair]], taken: set[int]) -> bool:
         """Return whether a side of a pair has another partner that is nearly as good."""
@@ -336,22 +341,27 @@ class FactMatcher:
             - shared
             - half
         )
+        is_edited = self.subjects.are_one_sentence(one, other)
+        untold = frozenset[str]() if is_edited else (one.adjunct & other.adjunct) | PLANS
+        shared, half, rest = shared - untold, half - untold, rest - untold
         is_count = one.kind is FactKind.NUMBER and not any(term[0] == "#" for term in one.core)
         is_sentence = not (one.is_labelled or other.is_labelled)
-        if all(map(self.subjects.is_name, shared | half | rest)) or (
+        if (not is_edited and all(map(self.subjects.is_name, shared - COMMON))) or (
             is_count and is_sentence and len(shared_words(one, other)) < MIN_WORDS
         ):
             return -math.inf
         mass = weigh(shared) + IN_SENTENCE * weigh(half) + IN_CONTEXT * weigh(rest)
-        label = 1.0
+        labels: list[float] = []
         for a, b in ((one, other), (other, one)):
             asked = content_words(a.asked) - TIMES - EXTREMES - COMMON - ENDS
             if asked:
                 said = b.core | b.around | b.asked | self.subjects.known_to(b.assertion)
-                label = min(label, weigh(asked & said) / max(weigh(asked), 0.1))
+                labels.append(weigh(asked & said) / max(weigh(asked), 0.1))
+        if len(labels) > 1 and max(labels) < MIN_OF_LABEL:
+            return -math.inf
         return (
             BY_SHARED * math.sqrt(min(mass, MOST_SHARED))
-            + BY_LABEL * label
+            + BY_LABEL * min(labels, default=1.0)
             + BY_UNIT * self._rate_unit(one, other)
             + BY_COUNTED * (counts_same(one, other) + counts_same(other, one))
         )
@@ -529,9 +539,11 @@ class FactMatcher:
                 return True
         return (
             are_bounds_apart(one, other)
+            or are_of_opposites(one, other)
             or are_of_other_rates(one, other)
             or have_other_ways(one.assertion.text, other.assertion.text)
             or (one.slot is None and self.subjects.name_others(one, other))
+            or self.subjects.belong_to_others(one, other)
             or self.subjects.are_of_other_things(one, other)
             or self._are_of_other_times(one, other)
         )

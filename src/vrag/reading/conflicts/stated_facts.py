@@ -12,22 +12,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from vrag.reading.conflicts.assertions import Assertion, Slot
+from vrag.reading.conflicts.assertions import Assertion, Slot, terms_of
 from vrag.reading.conflicts.fact_words import (
     AFTER_NAME,
     ANSWER,
     BAN,
     BEFORE_NAME,
+    BELONGING,
     CAPTION,
     CLAUSE,
     CONDITION,
     DATING,
+    DENIED,
     ENDS,
     EXTREMES,
     IN_SENTENCE,
     LEADING,
     LIGHT,
     LIMITS,
+    LIMITS_OF_QUESTION,
     MAX_NAME_CORE,
     NAME,
     NEGATION,
@@ -55,6 +58,7 @@ from vrag.reading.conflicts.fact_words import (
     read_predicate,
     root,
 )
+from vrag.reading.verification.text_values import find_values
 from vrag.text.terms import stem, tokens
 
 MAX_LABEL_WORDS = 8
@@ -97,6 +101,8 @@ class StatedFact:
     """The years of its clause, without those of dates: the time that it is of."""
     places: frozenset[str] = frozenset()
     """The roots of its clause behind a word such as "in", which may name a place or a part."""
+    owners: frozenset[str] = frozenset()
+    """The roots that begin names behind a word such as "at" or "of", in its clause, its label or its question."""
     slot: Slot | None = None
     rate: str = ""
     """The time of a rate, as month in "per month"."""
@@ -148,6 +154,11 @@ class _FactReader:
             root(token.term)
             for token in tokens(assertion.asked)
             if token.term not in STOPS and token.term not in LIGHT and token.term not in NEVER
+        )
+        self._years_asked = frozenset(
+            value.day.year
+            for value in find_values(assertion.asked)
+            if value.day is not None and value.day.year and not value.day.month
         )
         self._quoted = [match.span() for match in QUOTED.finditer(self._text)]
         self._label = self._find_label()
@@ -226,11 +237,7 @@ class _FactReader:
         if self._leading[1]:
             texts.append(self._text[slice(*self._leading)])
         found = {name for name, sign in LIMITS.items() if any(map(sign.search, texts))}
-        found |= {
-            name
-            for name in ("maximum", "minimum", "average", "past")
-            if LIMITS[name].search(self._assertion.asked)
-        }
+        found |= {name for name, sign in LIMITS_OF_QUESTION.items() if sign.search(self._assertion.asked)}
         if NEGATION.search(texts[0]) and "maximum" not in found:
             found.add("not")
         found |= {
@@ -251,12 +258,20 @@ class _FactReader:
             if day.year and not day.month and start != place[0]
             and (clause[0] <= start < clause[1] or start < max(self._leading[1], self._label)
                  or re.fullmatch(r"[^,.;]{0,24}\(\D{0,12}", self._text[place[1] : start]))
-        )  # fmt: skip
+        ) | self._years_asked  # fmt: skip
 
     def _places(self, clause: Span, place: Span) -> frozenset[str]:
         found: frozenset[str] = frozenset()
         for match in PLACE.finditer(self._text, *clause):
             found |= self._roots(match.span(1), beside=place)
+        return found
+
+    def _owners(self, clause: Span) -> frozenset[str]:
+        asked = [terms_of(match[1]) for match in BELONGING.finditer(self._assertion.asked)]
+        found = frozenset(root(term) for terms in asked for term in terms)
+        for span in (clause, (0, self._label)):
+            for match in BELONGING.finditer(self._text, *span):
+                found |= self._roots(match.span(1))
         return found
 
     def _adjunct(self, clause: Span, place: Span) -> frozenset[str]:
@@ -274,7 +289,7 @@ class _FactReader:
         return StatedFact(
             self._assertion, kind, place, core, everything - core, self._limits(clause),
             self._adjunct(clause, place), self._years(clause, place),
-            self._places(clause, place), asked=self._asked | self._named,
+            self._places(clause, place), self._owners(clause), asked=self._asked | self._named,
             is_labelled=self._is_labelled, **other,  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
 
@@ -282,6 +297,8 @@ class _FactReader:
         for slot in self._assertion.slots:
             start, end = slot.value.start, slot.value.end
             if any(a <= start < b for a, b in self._quoted) or self._is_head(start):
+                continue
+            if DENIED.search(self._text, 0, start):
                 continue
             if re.match(r"\w|[:/-]\d", self._text[end:]) or re.search(r"[\w][:/]?$|-$", self._text[:start]):
                 continue  # part of a code

@@ -10,7 +10,7 @@ from itertools import combinations
 from math import log
 
 from vrag.reading.conflicts.assertions import Assertion, terms_of
-from vrag.reading.conflicts.editions import GENERIC, DocumentRevision
+from vrag.reading.conflicts.editions import GENERIC, REVISION_TERMS, DocumentRevision
 from vrag.reading.conflicts.fact_words import CALENDAR, LIGHT, STOPS, Span, root, split_words
 from vrag.reading.conflicts.stated_facts import StatedFact
 
@@ -24,6 +24,8 @@ REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 _GENDER = re.compile(r"^(?:she|he|her|his)\b", re.IGNORECASE)
 _PRONOUN = re.compile(r"(?:it|they|this|these|its|their)\b", re.IGNORECASE)
+_BEFORE_BEGINNING = ("·", "•", ".", "!", "?")
+"""What stands before the first word of a sentence, and before that of the head of a column."""
 _FIRST_NAME = re.compile(r"(?:The\s+)?(?:[A-ZÀ-Þ][\w’'-]*\s?){1,5}")
 _NUMBERED = re.compile(
     r"""\b(?!(?:January|February|March|April|May|June|July|August|September|October|November|December|Version
@@ -53,6 +55,10 @@ MIN_COMMON = 4
 MIN_NAMES, MIN_SHARED_NAMES, MOST_NAMES = 3, 0.4, 0.8
 """Names that a short document has in common with one that it is linked to, the share of its names that they
 are, and that share where they are fewer."""
+MIN_COMMON_WORDS, SAME_WORDS = 3, 0.7
+"""Words, and the share of the words of the longer one, that two sentences of nearly the same words share."""
+MIN_OF_PART, SAME_OF_PART = 5, 0.9
+"""The same where one sentence is a part of the other: words, and their share of those of the shorter one."""
 MAX_RARE = 12
 """Documents with one name beyond which it links no two of them, in a small collection."""
 
@@ -122,7 +128,7 @@ class DocumentSubjects:
     def _own_title(self, one: str, other: str) -> frozenset[str]:
         """Return the words of a title that another document lacks."""
         beside = self.title_of(other) | self._terms.get(other, set())
-        return terms_of(self.editions[one].head) - GENERIC - beside
+        return terms_of(self.editions[one].head) - GENERIC - REVISION_TERMS - beside
 
     def says(self, document: str, assertion: Assertion) -> bool:
         """Return whether a document states the same, word for word."""
@@ -213,9 +219,13 @@ class DocumentSubjects:
             self._begin.setdefault(document, set()).update(map(root, assertion.words))
         for number, (word, (start, _)) in enumerate(zip(assertion.words, assertion.spans, strict=True)):
             if assertion.text[start].isupper():
-                (self._capital if number else self._initial)[root(word)] += 1
+                begins = number == 0 or assertion.text[:start].rstrip()[-1:] in _BEFORE_BEGINNING
+                (self._initial if begins else self._capital)[root(word)] += 1
             else:
                 self._lower[root(word)] += 1
+        for word, start, _ in split_words(assertion.asked)[1:]:
+            counts = self._capital if assertion.asked[start].isupper() else self._lower
+            counts.update(map(root, terms_of(word)))
 
     def add_title(self, document: str) -> None:
         """Count the words of a title that is not written in capital letters throughout."""
@@ -312,6 +322,9 @@ class DocumentSubjects:
                 return True
             if first and first.isdisjoint(vocabulary | self._context(b.assertion)):
                 return True
+            modifier = self._first_modifier(a.assertion, a.span)
+            if modifier - vocabulary - self._context(b.assertion):
+                return True
         foreign = [self._foreign_names(a, b) for a, b in ((one, other), (other, one))]
         if all(foreign):
             return True
@@ -332,6 +345,22 @@ class DocumentSubjects:
             ):
                 return True
         return False
+
+    def are_one_sentence(self, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether two facts stand in sentences of nearly the same words, as editions of one text do."""
+        own, beside = (fact.assertion.terms | fact.assertion.qualifiers for fact in (one, other))
+        shared, small, large = len(own & beside), *sorted((len(own), len(beside)))
+        is_part = shared >= MIN_OF_PART and shared >= SAME_OF_PART * small
+        return is_part or shared >= max(MIN_COMMON_WORDS, SAME_WORDS * large)
+
+    def belong_to_others(self, one: StatedFact, other: StatedFact) -> bool:
+        """Return whether one of two values is of a place, an organization or a part that has a name which the
+        document of the other never mentions."""
+        return any(
+            self.is_name(term) and term not in self._vocabulary[b.assertion.document] | self.known_to(b.assertion)
+            for a, b in ((one, other), (other, one))
+            for term in a.owners
+        )
 
     def _foreign_names(self, fact: StatedFact, other: StatedFact) -> set[str]:
         """Return the names beside a value that the other sentence, its headings and its title do not have."""
@@ -381,6 +410,14 @@ class DocumentSubjects:
             return set()
         is_long = len(begins[0].split()) > 1 and not begins[0].startswith("The ")
         return {term for term in map(root, terms_of(begins[0]) - GENERIC) if is_long or self.is_name(term)}
+
+    def _first_modifier(self, assertion: Assertion, span: Span) -> frozenset[str]:
+        """Return the first word of a name of several words that a sentence begins with: Mill of Mill Bridge."""
+        begins = _FIRST_NAME.match(assertion.text)
+        if begins is None or (span[0] < begins.end() and begins.start() < span[1]):
+            return frozenset()
+        words = [word for word in begins[0].removeprefix("The ").split() if word.lower() not in STOPS]
+        return frozenset(map(root, terms_of(words[0]))) if len(words) > 1 else frozenset()
 
     def have_other_numbers(self, one: Assertion, other: Assertion) -> bool:
         """Return whether two assertions, or the titles of their documents, have other numbers of one name."""
