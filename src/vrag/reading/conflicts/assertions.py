@@ -29,6 +29,8 @@ MAX_CELLS = 1500
 """Cells of the tables of a page that are compared."""
 KEY_VALUE_COLUMNS, MAX_PAIR_VALUES, MAX_PERIOD_WORDS = 2, 4, 3
 """Columns of a table of keys and values, values of one of its cells, and words of a head that is a period."""
+MAX_LEADING = 0.5
+"""Space between two lines of one cell, as part of their height, from which they are two rows."""
 MAX_VALUES = 8
 """Values of a sentence that is compared; one with more is a list or a table without lines."""
 NUMBER, DATE, YEAR = "#n", "#d", "#y"
@@ -386,12 +388,13 @@ def _read_cells(page: ReadPage, table: DocumentTable) -> Iterator[Assertion]:
     for cell in body[:MAX_CELLS]:
         rows, columns = table.row_heads(cell.row), table.column_heads(cell.column)
         if is_pairs:
-            rows = tuple(filter(None, [table.cell_at(cell.row, 0)]))
+            rows = tuple(_key_lines(table, cell.row))
             columns = tuple(head for head in columns[:1] if head.row < cell.row and _is_plain_head(head.text))
         heads = [*dict.fromkeys(head for head in (*rows, *columns) if head is not cell)]
         if not heads:
             continue
-        label = " · ".join(head.text for head in heads)
+        parts = [" ".join(key.text for key in rows), *(head.text for head in heads if head not in rows)]
+        label = " · ".join(parts if is_pairs else [head.text for head in heads])
         text = f"{label}: {cell.text}"
         values = [value.moved(len(label) + 2) for value in find_values(cell.text)]
         if len(values) > (MAX_PAIR_VALUES if is_pairs else 1):
@@ -423,6 +426,25 @@ def _cell_context(label: str, caption: str, units: frozenset[object]) -> ValueCo
     power = powers.get(find_scale(label) or find_scale(caption) or "")
     scales = frozenset({Decimal(10) ** power}) if power else frozenset[Decimal]()
     return ValueContext(units, scales, is_cell=True, words=label)  # pyright: ignore[reportArgumentType]
+
+
+def _key_lines(table: DocumentTable, row: int) -> Iterator[Cell]:
+    """Yield the key of a row, and the lines below on which it goes on: keys without a value, close to it."""
+    key = table.cell_at(row, 0)
+    while key is not None:
+        yield key
+        row += 1
+        below, value = table.cell_at(row, 0), table.cell_at(row, 1)
+        if below is None or below is key or (value is not None and value.text) or not _goes_on(key, below):
+            return
+        key = below
+
+
+def _goes_on(key: Cell, below: Cell) -> bool:
+    """Return whether a cell is the next line of the one above: closer than rows are."""
+    if key.box is None or below.box is None:
+        return below.text[:1].islower()
+    return below.box.y1 - key.box.y2 < MAX_LEADING * (key.box.y2 - key.box.y1)
 
 
 def _is_plain_head(text: str) -> bool:

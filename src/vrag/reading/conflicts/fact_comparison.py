@@ -10,8 +10,9 @@ from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.verification.text_values import TextValue
 from vrag.text.terms import stem, tokens
 
-FROM_DATES, FROM_NOTHING = 0.3, 1.4
-"""Logarithm of the ratio of two times of a day, and of two values of which one is zero."""
+FROM_DATES, FROM_NOTHING, FROM_UNITS = 0.3, 1.4, 1.0
+"""Logarithm of the ratio of two times of a day, of two values of which one is zero, and of a small number in
+two units."""
 LARGE = 10
 """Numbers from which two are seldom the same by chance."""
 _RANKS = frozenset(
@@ -23,18 +24,32 @@ _RANKS = frozenset(
 """Words of which two facts about the same do not have different ones."""
 _OPPOSITES = [
     {root(stem(word)) for word in row.split()}
-    for row in ("short long", "primary secondary", "buyer seller", "arrival departure", "adult child", "gross net")
+    for row in (
+        "short long",
+        "primary secondary",
+        "buyer seller",
+        "arrival departure",
+        "adult child",
+        "gross net",
+    )
 ]
 """Words of which each says of two values of one kind which it is."""
 BOUNDS = {"maximum", "minimum"}
+_KINDS = {"months": "duration"}
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
 def are_of_other_rates(one: StatedFact, other: StatedFact) -> bool:
-    """Return whether two facts say for what time they are, or of what rank, and not the same."""
+    """Return whether two facts say for what time they are, or of what rank, and not the same.
+
+    One number for two times is a conflict itself.
+    """
     rates = [fact.rate or next(iter(sorted(fact.core & RATES)), "") for fact in (one, other)]
     ranks = one.assertion.qualifiers & _RANKS, other.assertion.qualifiers & _RANKS
-    return (all(rates) and rates[0] != rates[1]) or (all(ranks) and ranks[0].isdisjoint(ranks[1]))
+    is_one_number = one.slot is not None and compare_facts(one, other) is Outcome.UNIT
+    return (all(rates) and rates[0] != rates[1] and not is_one_number) or (
+        all(ranks) and ranks[0].isdisjoint(ranks[1])
+    )
 
 
 def are_of_opposites(one: StatedFact, other: StatedFact) -> bool:
@@ -89,12 +104,28 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
     outcome = _compare_slots(one, other)
     a, b = one.slot.value, other.slot.value
     is_like = outcome is not Outcome.UNLIKE
-    if outcome is Outcome.UNIT:
+    if _are_of_two_units(a, b):
+        outcome, is_like = Outcome.UNIT, True
+    elif outcome is Outcome.SAME and _are_of_two_rates(one, other):
+        outcome = Outcome.UNIT
+    elif outcome is Outcome.UNIT:
         is_like = _are_of_one_quantity(a, b)
     elif outcome is Outcome.OTHER:
         counted = bool(a.units) or (_counts_known(one, other) and _counts_known(other, one))
         is_like = bool(a.units) == bool(b.units) and counted
     return outcome if is_like else None
+
+
+def _are_of_two_units(a: TextValue, b: TextValue) -> bool:
+    """Return whether two values are one number in two units of time or money, as 12 weeks and 12 months."""
+    kinds = [{_KINDS.get(unit.dimension, unit.dimension) for unit in value.units} for value in (a, b)]
+    is_same = a.amount is not None and a.amount == b.amount and a.scale == b.scale
+    return is_same and bool(kinds[0] & kinds[1]) and set(a.units).isdisjoint(b.units)
+
+
+def _are_of_two_rates(one: StatedFact, other: StatedFact) -> bool:
+    """Return whether two values are one number for two times, as $25 per month and $25 per year."""
+    return bool(one.rate and other.rate) and one.rate != other.rate and {one.rate, other.rate} <= RATES
 
 
 def content_words(terms: frozenset[str]) -> frozenset[str]:
@@ -122,6 +153,8 @@ def log_ratio(one: StatedFact, other: StatedFact) -> float:
         return abs(a.day.year - b.day.year) / 10 + months / 12
     if a.amount is None or b.amount is None:
         return FROM_DATES
+    if _are_of_two_units(a, b):
+        return 0.0 if is_large(one) else FROM_UNITS
     factors = [{unit.dimension: unit.factor for unit in value.units} for value in (a, b)]
     x, y = abs(a.amount), abs(b.amount)
     for dimension in factors[0].keys() & factors[1].keys():

@@ -382,7 +382,8 @@ NO_NAMES = frozenset(
     wednesday thursday friday saturday sunday dear hello hi yes no sincerely regards yours kind best please
     we i they he she it its this that these those there here our your their my his her if when while for to in
     at on by with from as after before since during under until all some most many each every both any what
-    who where which how why and but or so also not only once today about up down""".split()
+    who where which how why and but or so also not only once today about up down
+    section article chapter clause paragraph appendix annex exhibit schedule table figure part page""".split()
 )
 NAME = re.compile(
     r"""(?:(?:Mr|Mrs|Ms|Dr|Prof|Professor|Sir)\.?\s+)?
@@ -396,7 +397,7 @@ TITLE_OF_PERSON = re.compile(r"^(?:Mr|Mrs|Ms|Dr|Prof|Professor|Sir|The|Our|Your|
 
 BEFORE_NAME = re.compile(
     r"""(?: :\s* | \b(?:is|was|are|were|be|been|by|named|called|appointed|elected|as|becomes?|became|in|at
-    |to|call|ring|ask)\s
+    |through|via|with|to|call|ring|ask)\s
     | \b(?P<role>[\w-]+)(?:\sof\s(?:the\s)?[\w-]+(?:\s[\w-]+)?)?,?\s )(?:the\s)?$""",
     re.IGNORECASE | re.VERBOSE,
 )

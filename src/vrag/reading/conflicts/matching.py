@@ -27,7 +27,6 @@ from vrag.reading.conflicts.fact_comparison import (
     content_words,
     counts_same,
     disagreement_of,
-    is_large,
     is_said,
     kind_of,
     log_ratio,
@@ -35,7 +34,17 @@ from vrag.reading.conflicts.fact_comparison import (
     shared_words,
     years_of,
 )
-from vrag.reading.conflicts.fact_words import CALENDAR, COMMON, CONDITION, ENDS, EXTREMES, PLANS, TIMES, root
+from vrag.reading.conflicts.fact_words import (
+    CALENDAR,
+    COMMON,
+    CONDITION,
+    ENDS,
+    EXTREMES,
+    PLANS,
+    ROLES,
+    TIMES,
+    root,
+)
 from vrag.reading.conflicts.stated_facts import FactKind, StatedFact
 from vrag.reading.conflicts.subjects import DocumentSubjects
 from vrag.text.terms import tokens
@@ -66,8 +75,6 @@ OF_TITLE, OF_COMMON = 0.3, 0.35
 MOST_SHARED, MOST_RATIO = 3.0, 1.4
 """Weight of shared words from which more says nothing, and logarithm of the ratio of two values from which
 they are of two things."""
-FROM_UNITS = 1.0
-"""That logarithm for a small number in two units."""
 MIN_WORDS = 2
 """Words that two sentences with numbers without a unit share at least if they are about the same."""
 BY_SHARED, BY_LABEL, BY_RATIO, BY_UNIT, BY_COUNTED = 1.9, 1.0, -0.65, 0.55, 0.7
@@ -274,8 +281,6 @@ class FactMatcher:
                     ratio > MOST_RATIO and content_words(fact.core) != content_words(beside.core)
                 ):
                     continue
-                if outcome is Outcome.UNIT:
-                    ratio = 0.0 if is_large(fact) else FROM_UNITS
                 score = self._rate_likeness(fact, beside, weigh, titles)
                 score += BY_RATIO * min(ratio, MOST_RATIO)
                 if score >= MIN_LIKENESS - MARGIN_OF_LIKENESS:
@@ -510,6 +515,8 @@ class FactMatcher:
                 return MIN_LONG_TERMS
             is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
             return 1 if is_short and large >= MOST_LARGE else 2
+        if is_sentence and large < MOST_LARGE and telling <= ROLES:
+            return math.inf
         is_rare = any(self._is_rare(term, one, other) for term in telling)
         least = MIN_LARGE / 2 if self.subjects.share_subject(*documents) else MIN_LARGE
         return 1 if is_rare and (large >= least or not is_sentence) else 2

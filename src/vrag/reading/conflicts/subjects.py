@@ -357,7 +357,8 @@ class DocumentSubjects:
         """Return whether one of two values is of a place, an organization or a part that has a name which the
         document of the other never mentions."""
         return any(
-            self.is_name(term) and term not in self._vocabulary[b.assertion.document] | self.known_to(b.assertion)
+            self.is_name(term)
+            and term not in self._vocabulary[b.assertion.document] | self.known_to(b.assertion)
             for a, b in ((one, other), (other, one))
             for term in a.owners
         )
