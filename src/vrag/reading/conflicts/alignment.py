@@ -82,6 +82,9 @@ _CALENDAR = frozenset(
     wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
     jan feb mar apr jun jul aug sep sept oct nov dec spring summer autumn winter""".split()
 )
+_ORDINAL = re.compile(
+    r"\d+(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last"
+)
 _OPPOSITES = [
     tuple(frozenset(side.split()) for side in row.split("/"))
     for row in """
@@ -264,8 +267,9 @@ def _compare_parts(one: Assertion, part: Part, other: Assertion, beside: Part) -
         return Disagreement(ConflictKind.NEGATION, spans) if folded[0] != folded[1] else None
     if not all(folded):
         return None
-    if all(word in _CALENDAR for side in folded for word in side):
-        return Disagreement(ConflictKind.DATE, spans)
+    if all(word in _CALENDAR or _ORDINAL.fullmatch(word) for side in folded for word in side):
+        is_date = any(word in _CALENDAR for side in folded for word in side)
+        return Disagreement(ConflictKind.DATE if is_date else ConflictKind.NUMBER, spans)
     if any(_are_opposite(*sorted(map(frozenset, folded), key=len)[::order]) for order in (1, -1)):
         return Disagreement(ConflictKind.NEGATION, spans)
     widened = _widen(part), _widen(beside)

@@ -363,8 +363,8 @@ EXTREMES = frozenset(
 )
 PLANS = frozenset(
     root(stem(word))
-    for word in """propose proposed proposal suggest suggested decide decided decision undecided forecast expect
-    expected predict predicted plan planned""".split()
+    for word in """propose proposed proposal suggest suggested decide decided decision undecided forecast
+    expect expected predict predicted plan planned""".split()
 )
 """Roots of words that say of a value that it is a plan, and not what it is of."""
 ENDS = frozenset(

@@ -102,7 +102,7 @@ class StatedFact:
     places: frozenset[str] = frozenset()
     """The roots of its clause behind a word such as "in", which may name a place or a part."""
     owners: frozenset[str] = frozenset()
-    """The roots that begin names behind a word such as "at" or "of", in its clause, its label or its question."""
+    """The roots that begin names behind a word such as "of", in its clause, its label or its question."""
     slot: Slot | None = None
     rate: str = ""
     """The time of a rate, as month in "per month"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import log
@@ -20,6 +20,9 @@ SHARED_TEMPLATE, MIN_TEMPLATE = 0.3, 3
 """Share of the sentences of the smaller document, and sentences, that two documents of one template share."""
 REPEATED, MIN_REPEATED = 0.4, 3
 """Share of the statements of the smaller document, and statements, that two editions of a text share."""
+MAX_EXTRACT, MOST_REPEATED, MIN_NEAR_WORDS, NEARLY = 40, 0.5, 5, 0.8
+"""Statements of a short edition; the share of them that the text has in nearly the same words; the words of
+such a statement, and the share of them that both have."""
 REVISION = 0.8
 """Share of the sentences of the smaller document that two dated documents share which are editions of one."""
 _GENDER = re.compile(r"^(?:she|he|her|his)\b", re.IGNORECASE)
@@ -114,8 +117,18 @@ class DocumentSubjects:
         )
         for (one, other), count in shared.items():
             smaller = min(len(self._said[one]), len(self._said[other]))
-            if count >= max(MIN_REPEATED, REPEATED * smaller) and not self._are_titled_apart(one, other):
+            is_repeated = count >= max(MIN_REPEATED, REPEATED * smaller)
+            if (is_repeated or self._is_rewritten(one, other)) and not self._are_titled_apart(one, other):
                 yield one, other
+
+    def _is_rewritten(self, one: str, other: str) -> bool:
+        """Return whether most statements of a short document stand in another one, some with other words."""
+        small, large = sorted((self._said[one], self._said[other]), key=len)
+        if len(small) > MAX_EXTRACT:
+            return False
+        words = [said.split() for said in large]
+        again = sum(said in large or _is_near(said.split(), words) for said in small)
+        return again >= max(MIN_REPEATED, MOST_REPEATED * len(small))
 
     def _are_titled_apart(self, one: str, other: str) -> bool:
         """Return whether each title has words that the other document lacks, or another year."""
@@ -347,15 +360,14 @@ class DocumentSubjects:
         return False
 
     def are_one_sentence(self, one: StatedFact, other: StatedFact) -> bool:
-        """Return whether two facts stand in sentences of nearly the same words, as editions of one text do."""
+        """Return whether two facts stand in sentences of nearly the same words, as in two editions."""
         own, beside = (fact.assertion.terms | fact.assertion.qualifiers for fact in (one, other))
         shared, small, large = len(own & beside), *sorted((len(own), len(beside)))
         is_part = shared >= MIN_OF_PART and shared >= SAME_OF_PART * small
         return is_part or shared >= max(MIN_COMMON_WORDS, SAME_WORDS * large)
 
     def belong_to_others(self, one: StatedFact, other: StatedFact) -> bool:
-        """Return whether one of two values is of a place, an organization or a part that has a name which the
-        document of the other never mentions."""
+        """Return whether one of two values belongs to a name that the other document never mentions."""
         return any(
             self.is_name(term)
             and term not in self._vocabulary[b.assertion.document] | self.known_to(b.assertion)
@@ -413,7 +425,7 @@ class DocumentSubjects:
         return {term for term in map(root, terms_of(begins[0]) - GENERIC) if is_long or self.is_name(term)}
 
     def _first_modifier(self, assertion: Assertion, span: Span) -> frozenset[str]:
-        """Return the first word of a name of several words that a sentence begins with: Mill of Mill Bridge."""
+        """Return the first word of a name of several words at the beginning: Mill of Mill Bridge."""
         begins = _FIRST_NAME.match(assertion.text)
         if begins is None or (span[0] < begins.end() and begins.start() < span[1]):
             return frozenset()
@@ -435,6 +447,14 @@ class DocumentSubjects:
     def title_of(self, document: str) -> frozenset[str]:
         """Return the terms that name the subject of a document."""
         return self.editions[document].title
+
+
+def _is_near(words: Sequence[str], others: Iterable[Sequence[str]]) -> bool:
+    """Return whether one of other statements has nearly the same words."""
+    own = set(words)
+    return len(words) >= MIN_NEAR_WORDS and any(
+        len(own & set(other)) >= NEARLY * max(len(own), len(set(other))) for other in others
+    )
 
 
 def _find_numbered(text: str) -> dict[str, set[str]]:
