@@ -229,6 +229,7 @@ Oars are cleaned after use.
         ("Life jackets are worn until {}.", ("April", "May"), "date", ("April", "May")),
         ("Repairs are done by {} of Orla.", ("Vik Marine", "Torsnes Boats"), "name", None),
         ("The course is {} long.", ("4 km", "4 miles"), "unit", ("4 km", "4 miles")),
+        ("The oars are on the {} floor.", ("5th", "6th"), "number", ("5th", "6th")),
         (
             "Juniors {} row alone at dusk.",
             ("may", "may not"),
@@ -259,6 +260,36 @@ def test_a_small_part_that_differs_in_two_editions_is_told(
 )
 def test_other_words_in_an_edition_are_no_conflict(first: str, second: str) -> None:
     assert compare({"a.txt": RULES.format(first), "b.txt": RULES.format(second)}) == []
+
+
+def test_an_edition_is_one_whatever_its_title_calls_it() -> None:
+    text = RULES.format("Guests may row {} times a year.").replace("Rules", "{}Rules", 1)
+    texts = {
+        "a.txt": text.format("Oars and boats: ", "three"),
+        "b.txt": text.format("Draft, extract: ", "five"),
+    }
+
+    (conflict,) = compare(texts)
+
+    assert [side.value for side in conflict.sides] == ["three times", "five times"]
+
+
+def test_a_short_extract_with_rewritten_statements_is_an_edition() -> None:
+    text = """{}
+
+Oars {} after use.
+
+Every {} rower signs the book before each trip of the day.
+
+The {} boats of the club lie in the old shed at the pier.
+
+Members meet on the {} floor of the old boat house each week."""
+    texts = {
+        "a.txt": text.format("Rules of the club Ness", "are cleaned", "young", "red", "5th"),
+        "b.txt": text.format("Rules of the club Ness", "are cleaned", "new", "blue", "6th"),
+    }
+
+    assert "5th" in [conflict.sides[0].value for conflict in compare(texts)]
 
 
 def test_forms_of_one_template_about_other_parties_are_no_editions() -> None:
@@ -296,6 +327,29 @@ def test_a_cell_of_a_table_conflicts_with_a_sentence() -> None:
 
     assert [side.value for side in conflict.sides] == ["326", "362"]
     assert conflict.sides[0].quote == "2024 · Staff of the Orla yard: 326"
+
+
+def test_a_key_of_a_table_that_goes_on_below_is_one() -> None:
+    def find(below: str) -> list[Conflict]:
+        lines = ("Item", "Value", "Fee for a boat of the Orla yard", "€60", below)
+        text = "\n".join(lines)
+        starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+        places = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
+        cells = tuple(
+            TextCell(row, column, 1, 1, start, start + len(line))
+            for (row, column), start, line in zip(places, starts, lines, strict=True)
+        )
+        item = passage("a.md", 1, text)
+        object.__setattr__(item, "facts", ItemFacts(tables=(TextTable(cells, 1, 1),)))
+        other = passage("b.md", 1, "The fee for a boat of the Orla yard is €50.")
+        pages = {one.id: ReadPage(one) for one in (item, other)}
+        documents = [
+            (DocumentFacts(one.document, one.document_name), [pages[one.id]]) for one in (item, other)
+        ]
+        return find_conflicts(documents, pages.__getitem__)
+
+    assert [conflict.sides[0].value for conflict in find("Deposit")] == ["€60"]
+    assert find("until the end of 2019") == []
 
 
 def test_the_newer_document_is_shown_by_its_date_or_that_of_its_file() -> None:

@@ -72,6 +72,15 @@ def test_a_fact_that_another_form_states_otherwise_is_told(
         "How long does the notice take?\n\nIt is 3 years.",
         "The monthly rent at Halden Freight is £640.",
         "Monthly rent of the garage: £60",
+        "What is the monthly rent, as proposed and not decided?\n\nIt is £1,280.",
+        "What is the monthly rent, forecast for next spring?\n\nIt is £1,280.",
+        "What was the monthly rent in 2019?\n\nIt was £1,080.",
+        "The monthly rent is not £1,280, as some have said.",
+        "It is not true that the monthly rent is £1,280.",
+        "Until the end of 2019, the monthly rent was £1,080.",
+        "What is the monthly rent at Norwood Textiles?\n\nIt is £1,280.",
+        "Monthly rent of Norwood Textiles: £1,280",
+        "Norwood Court has a monthly rent of £1,280.",
     ],
 )
 def test_the_same_value_another_time_part_or_thing_is_no_conflict(text: str) -> None:
@@ -167,3 +176,41 @@ def test_documents_whose_titles_have_other_codes_or_names_are_not_compared(one: 
 )
 def test_verb_and_noun_of_one_attribute_have_the_same_root(one: str, other: str) -> None:
     assert root(stem(one)) == root(stem(other))
+
+
+ALONE = "Pay at Lindqvist\n\nFor the Lisbon branch alone, the {}."
+ASKED = "Questions about Lindqvist\n\nWhat is the paid leave {} at Lindqvist?\n\nIt is {}."
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ALONE.format("payroll deduction is $202"), ALONE.format("coworking stipend is $150")),
+        (ASKED.format("of a primary caregiver", "16 days"), ASKED.format("for jury duty", "10 days")),
+        (
+            "Leave at Lindqvist\n\nThe short disability period lasts 10 weeks.",
+            "Leave at Lindqvist\n\nThe long disability period lasts 12 weeks.",
+        ),
+        (
+            "Terms of Lindqvist\n\nAll payments of Lindqvist will be governed by Section K. Payment.",
+            "Terms of Lindqvist\n\nAll such matters are governed by the Torsnes Terms.",
+        ),
+    ],
+)
+def test_values_that_only_share_a_limit_or_a_common_word_are_no_conflict(one: str, other: str) -> None:
+    assert compare(one, other) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("Parental leave lasts up to 16 weeks.", "Length of the parental leave: 16 days", "unit"),
+        ("Parental leave lasts up to 12 weeks.", "Length of the parental leave: 12 months", "unit"),
+        ("We pay a bicycle allowance of $25 per month.", "The bicycle allowance is $25 per year.", "unit"),
+        ("Dental insurance is provided through Torsnes.", "The dental insurer is Marlow Finch.", "name"),
+    ],
+)
+def test_one_number_in_two_units_and_a_name_behind_through_are_told(one: str, other: str, kind: str) -> None:
+    (conflict,) = compare(f"Benefits at Lindqvist\n\n{one}", f"Benefits at Lindqvist\n\n{other}")
+
+    assert conflict.kind == ConflictKind(kind)

@@ -504,7 +504,8 @@ class FactMatcher:
         """
         documents = one.assertion.document, other.assertion.document
         is_sentence = not (one.is_labelled or other.is_labelled)
-        if is_sentence and self.subjects.are_long(*documents):
+        is_role_only = one.kind is FactKind.NAME and large < MOST_LARGE and telling <= ROLES
+        if is_sentence and (is_role_only or self.subjects.are_long(*documents)):
             return math.inf
         if one.kind is FactKind.PREDICATE:
             if not is_sentence:
@@ -515,8 +516,6 @@ class FactMatcher:
                 return MIN_LONG_TERMS
             is_short = min(len(one.core), len(other.core)) <= 2 and self.subjects.share_subject(*documents)
             return 1 if is_short and large >= MOST_LARGE else 2
-        if is_sentence and large < MOST_LARGE and telling <= ROLES:
-            return math.inf
         is_rare = any(self._is_rare(term, one, other) for term in telling)
         least = MIN_LARGE / 2 if self.subjects.share_subject(*documents) else MIN_LARGE
         return 1 if is_rare and (large >= least or not is_sentence) else 2

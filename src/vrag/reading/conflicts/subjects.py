@@ -333,10 +333,8 @@ class DocumentSubjects:
             vocabulary = self._vocabulary[b.assertion.document]
             if named and named.isdisjoint(self._context(b.assertion)) and not named <= vocabulary:
                 return True
-            if first and first.isdisjoint(vocabulary | self._context(b.assertion)):
-                return True
-            modifier = self._first_modifier(a.assertion, a.span)
-            if modifier - vocabulary - self._context(b.assertion):
+            beside = vocabulary | self._context(b.assertion)
+            if (first and first.isdisjoint(beside)) or self._first_modifier(a.assertion, a.span) - beside:
                 return True
         foreign = [self._foreign_names(a, b) for a, b in ((one, other), (other, one))]
         if all(foreign):
