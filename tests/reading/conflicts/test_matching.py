@@ -6,9 +6,11 @@ import pytest
 
 from vrag.reading.answer import ReadPage
 from vrag.reading.conflicts.alignment import ConflictKind
+from vrag.reading.conflicts.assertions import read_assertions
 from vrag.reading.conflicts.editions import DocumentFacts
 from vrag.reading.conflicts.fact_words import root
 from vrag.reading.conflicts.finder import Conflict, find_conflicts
+from vrag.reading.conflicts.stated_facts import FactKind, find_facts
 from vrag.testing import passage
 from vrag.text.terms import stem
 
@@ -191,10 +193,6 @@ ASKED = "Questions about Lindqvist\n\nWhat is the paid leave {} at Lindqvist?\n\
             "Leave at Lindqvist\n\nThe short disability period lasts 10 weeks.",
             "Leave at Lindqvist\n\nThe long disability period lasts 12 weeks.",
         ),
-        (
-            "Terms of Lindqvist\n\nAll payments of Lindqvist will be governed by Section K. Payment.",
-            "Terms of Lindqvist\n\nAll such matters are governed by the Torsnes Terms.",
-        ),
     ],
 )
 def test_values_that_only_share_a_limit_or_a_common_word_are_no_conflict(one: str, other: str) -> None:
@@ -214,3 +212,13 @@ def test_one_number_in_two_units_and_a_name_behind_through_are_told(one: str, ot
     (conflict,) = compare(f"Benefits at Lindqvist\n\n{one}", f"Benefits at Lindqvist\n\n{other}")
 
     assert conflict.kind == ConflictKind(kind)
+
+
+@pytest.mark.parametrize(("by", "is_name"), [("Torsnes Marine", True), ("Section K. Payment", False)])
+def test_a_part_of_a_document_is_no_name(by: str, is_name: bool) -> None:
+    page = ReadPage(passage("terms.md", 1, f"The payments of the crew are managed by {by}, as before."))
+    names = [
+        fact.text for one in read_assertions(page) for fact in find_facts(one) if fact.kind is FactKind.NAME
+    ]
+
+    assert (by in names) is is_name
