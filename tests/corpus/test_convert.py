@@ -230,12 +230,16 @@ def test_a_large_file_leaves_a_worker_to_small_ones(tmp_path: Path) -> None:
     live.coming.append(read_source(tmp_path / "a.slow"))
     converters = SCRIPTED | {".slow": PatientPages}
     ends: list[str] = []
+    failures: list[str] = []
     for conversion in convert_all(live, tmp_path, CorpusOptions(workers=2), converters=converters, live=True):
         if isinstance(conversion, ItemCount) and conversion.source.name == "a.slow":
             live.coming.append(read_source(tmp_path / "z.script"))
+        if isinstance(conversion, Failed):
+            failures.append(conversion.reason)
         if isinstance(conversion, Finished):
             ends.append(conversion.source.name)
             (tmp_path / "a.go").touch()
+    assert failures == []
     assert ends == ["z.script", "a.slow"]
 
 
