@@ -35,7 +35,8 @@ _OPPOSITES = [
 ]
 """Words of which each says of two values of one kind which it is."""
 BOUNDS = {"maximum", "minimum"}
-_KINDS = {"months": "duration"}
+_QUANTITIES = {"months": "duration"}
+"""Dimensions of units by what they measure, where the name of the dimension is another."""
 _MONEY = frozenset("USD EUR GBP JPY CNY CHF INR KRW RUB".split())
 
 
@@ -118,9 +119,11 @@ def _compare_numbers(one: StatedFact, other: StatedFact) -> Outcome | None:
 
 def _are_of_two_units(a: TextValue, b: TextValue) -> bool:
     """Return whether two values are one number in two units of time or money, as 12 weeks and 12 months."""
-    kinds = [{_KINDS.get(unit.dimension, unit.dimension) for unit in value.units} for value in (a, b)]
+    quantities = [
+        {_QUANTITIES.get(unit.dimension, unit.dimension) for unit in value.units} for value in (a, b)
+    ]
     is_same = a.amount is not None and a.amount == b.amount and a.scale == b.scale
-    return is_same and bool(kinds[0] & kinds[1]) and set(a.units).isdisjoint(b.units)
+    return is_same and bool(quantities[0] & quantities[1]) and set(a.units).isdisjoint(b.units)
 
 
 def _are_of_two_rates(one: StatedFact, other: StatedFact) -> bool:

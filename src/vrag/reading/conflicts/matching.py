@@ -346,12 +346,13 @@ class FactMatcher:
             - shared
             - half
         )
-        is_edited = self.subjects.are_one_sentence(one, other)
-        untold = frozenset[str]() if is_edited else (one.adjunct & other.adjunct) | PLANS
-        shared, half, rest = shared - untold, half - untold, rest - untold
+        is_same_sentence = self.subjects.are_one_sentence(one, other)
+        if not is_same_sentence:  # what limits both values says nothing of what they are of
+            limiting = (one.adjunct & other.adjunct) | PLANS
+            shared, half, rest = shared - limiting, half - limiting, rest - limiting
         is_count = one.kind is FactKind.NUMBER and not any(term[0] == "#" for term in one.core)
         is_sentence = not (one.is_labelled or other.is_labelled)
-        if (not is_edited and all(map(self.subjects.is_name, shared - COMMON))) or (
+        if (not is_same_sentence and all(map(self.subjects.is_name, shared - COMMON))) or (
             is_count and is_sentence and len(shared_words(one, other)) < MIN_WORDS
         ):
             return -math.inf
