@@ -1,0 +1,1 @@
+"""Databases of SQLite, and files named by their content beside them."""
