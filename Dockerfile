@@ -10,12 +10,11 @@ FROM base AS packages
 WORKDIR /build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY deploy/image.lock deploy/build.lock deploy/
-# The packages' tests, headers and pyarrow's network protocol are not used here: 100 MB.
+# The packages' tests are not used here.
 RUN python -m venv --without-pip /opt/vrag \
     && pip install --no-deps --require-hashes -r deploy/build.lock \
     && pip --python /opt/vrag/bin/python install --no-deps --require-hashes -r deploy/image.lock \
-    && find /opt/vrag -type d \( -name tests -o -path '*/pyarrow/include' \) -prune -exec rm -r {} + \
-    && find /opt/vrag \( -path '*/pyarrow/libarrow*flight*' -o -path '*/pyarrow/_flight*' \) -delete
+    && find /opt/vrag -type d -name tests -prune -exec rm -r {} +
 
 FROM packages AS program
 COPY pyproject.toml README.md CHANGELOG.md LICENSE NOTICE ./
@@ -41,7 +40,7 @@ COPY --from=program /program/opt/vrag /opt/vrag
 # Two pools of memory: with one for each thread, as glibc has, a server that runs for long keeps hundreds of megabytes.
 ENV MALLOC_ARENA_MAX=2
 ENV PATH=/opt/vrag/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp \
-    XDG_CONFIG_HOME=/data/.config VRAG_COLLECTION=/data/documents
+    XDG_CONFIG_HOME=/data/.config XDG_STATE_HOME=/data/.state VRAG_COLLECTION=/data/documents
 LABEL org.opencontainers.image.title=vrag \
     org.opencontainers.image.description="Answers questions about documents by looking at them" \
     org.opencontainers.image.source=https://github.com/vrag-agent/vrag \

@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 	cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 \
 	nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 # All but `verl`, which wants another transformers.
-EXTRAS := faiss heic mcp models otel qdrant ray streamlit tensorboard train video wandb
+EXTRAS := eval faiss heic mcp models otel qdrant ray s3 streamlit tensorboard train video wandb
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: system help demo example notebooks test test-all test-lowest test-portable test-wheel test-live test-sft
@@ -225,7 +225,7 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev $(addprefix --extra ,$(EXTRAS)) \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
-	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
+	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel --extra s3 -o deploy/image.lock
 	sed -n "s/^requires = //p" pyproject.toml | tr -d "[]\"" | tr "," "\n" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
 # One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.

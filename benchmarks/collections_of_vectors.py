@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vrag.index.collection import Collection
-from vrag.index.schema import item_rows
+from vrag.index.store import store_vectors
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from vrag.embed.embedder import Modality, VectorKind
 
-__all__ = ["fill", "made_collection"]
+__all__ = ["commit_items", "fill", "made_collection"]
 
 _PAGES = 20
 """Of a document."""
@@ -48,8 +48,16 @@ def fill(collection: Collection, vectors: Iterable[NDArray[Any]], count: int, co
         waiting.append((_item(number), vector))
         if len(waiting) == commit or number == count - 1:
             items, parts = zip(*waiting, strict=True)
-            collection.item_table.append(item_rows(items, parts, collection.header.embedder))
+            commit_items(collection, items, parts)
             waiting = []
+
+
+def commit_items(collection: Collection, items: Sequence[Item], vectors: Sequence[NDArray[Any]]) -> None:
+    """Adds items with their vectors, in one commit."""
+    store = collection.store
+    places = store_vectors(vectors, collection.header.embedder, store.blobs)
+    with store.change() as change:
+        change.put_items(zip(items, places, strict=True))
 
 
 def _item(number: int) -> Item:

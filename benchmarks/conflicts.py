@@ -165,7 +165,7 @@ def run_command(documents: Path, index: Path) -> list[FoundConflict]:
 def read_items(index: Path) -> dict[tuple[str, int], Item]:
     """Return the items of a collection by file name and page."""
     collection = Collection.open(index)
-    ids: list[str] = collection.scan(["id"]).data["id"].to_pylist()
+    ids = collection.store.read_items(["id"]).column("id")
     return {(Path(item.document_name).name, item.ordinal): item for item in collection.items(ids).values()}
 
 

@@ -34,7 +34,7 @@ OURS = """
 import tempfile
 from pathlib import Path
 import numpy as np
-from vrag.index.array_cache import StoredArrays
+from vrag.storage.array_cache import StoredArrays
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
 from vrag.index.vectors.dense import RabitqDense, build_rabitq
 from vrag.index.vectors.tiers import Tier, TierName

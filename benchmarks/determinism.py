@@ -10,8 +10,8 @@ are given the files in shuffled order, a build that starts its processes anew fo
 whose workers take files as they are uploaded, a build on a Ray cluster of this machine, and builds whose
 processes all get SIGKILL at a random moment, are continued, and perhaps killed again.
 
-Two collections are equal if every column of every row of both tables is equal, and every byte of every stored
-picture and clip. Vectors come from `HashEmbedder`, which depends on the content of an item alone;
+Two collections are equal if every column of every item and every file is equal, and every byte of every
+stored picture and clip. Vectors come from `HashEmbedder`, which depends on the content of an item alone;
 the last digits of a neural network's vectors may depend on the batch in which they were computed.
 """
 
@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,9 @@ from vrag.corpus.formats.pdfium import Pdf
 from vrag.embed.embedder import VectorKind
 from vrag.index.build import add, add_live
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
+from vrag.index.schema import ITEM_COLUMNS, blob_of
+from vrag.index.vectors.embed_items import local
+from vrag.index.vectors.vector_index import read_vectors
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -182,31 +184,34 @@ class Content:
     """Item id → column → hash of the value."""
     files: dict[str, dict[str, str]]
     """Key of a path → column → hash of the value."""
-    pictures: dict[str, str]
-    """Name → hash of the bytes."""
+    pictures: frozenset[str]
+    """Names of pictures and clips, which are hashes of their bytes."""
 
     @classmethod
     def read(cls, directory: Path) -> Content:
         """Reads all rows and files."""
         collection = Collection.open(directory)
-        items = collection.scan(collection.item_table.schema.names).data.to_pylist()
-        files = collection.file_table.read(collection.file_table.schema.names).data.to_pylist()
-        assert len({row["id"] for row in items}) == len(items), "an item is there twice"
+        store = collection.store
+        items = {row["id"]: row for row in store.read_items(ITEM_COLUMNS).records()}
+        for id, vectors in read_vectors(collection):
+            items[id]["vectors"] = vectors.tobytes()
+        pictures = {name for row in items.values() for name in (row["image"], row["clip"]) if name}
+        assert not list(store.blobs.damaged(map(blob_of, pictures))), "a picture is damaged"
         return cls(
-            {row["id"]: {name: digest(value) for name, value in row.items()} for row in items},
-            {row["key"]: {name: digest(value) for name, value in row.items()} for row in files},
+            {id: {name: digest(value) for name, value in row.items()} for id, row in items.items()},
             {
-                path.relative_to(collection.items_dir).as_posix(): digest(path.read_bytes())
-                for path in collection.items_dir.rglob("*")
-                if path.is_file()
+                file.document.path: {"rows": digest(file.rows)}
+                | {name: digest(value) for name, value in asdict(file.document).items()}
+                for file in store.files()
             },
+            frozenset(pictures),
         )
 
     @property
     def fingerprint(self) -> str:
         """Twelve digits over everything, in sorted order."""
-        parts = (self.items, self.files, self.pictures)
-        return digest([sorted((key, str(value)) for key, value in part.items()) for part in parts])[:12]
+        rows = [sorted((key, str(value)) for key, value in part.items()) for part in (self.items, self.files)]
+        return digest([*rows, sorted(self.pictures)])[:12]
 
     def differences(self, other: Content) -> Counter[str]:
         """The number of values that differ, by column; of rows and pictures that only one side has."""
@@ -216,8 +221,7 @@ class Content:
             for key in ours.keys() & theirs.keys():
                 for column in ours[key].keys() | theirs[key].keys():
                     found[f"{name}.{column}"] += ours[key].get(column) != theirs[key].get(column)
-        for name in self.pictures.keys() | other.pictures.keys():
-            found["pictures"] += self.pictures.get(name) != other.pictures.get(name)
+        found["pictures"] += len(self.pictures ^ other.pictures)
         return +found
 
 

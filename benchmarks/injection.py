@@ -193,7 +193,7 @@ def measured(texts: Sequence[str]) -> list[str]:
 
 def passages(collection: Collection) -> list[str]:
     """The texts of all items, pages as if they were passages."""
-    items = collection.items(collection.scan(["id"]).data["id"].to_pylist()).values()
+    items = collection.items(collection.store.read_items(["id"]).column("id")).values()
     return [item.text for item in items if item.text]
 
 

@@ -101,6 +101,7 @@ def environment(folder: Path, model: str) -> dict[str, str]:
         "VRAG_COLLECTION": str(folder / "collection"),
         "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder),
+        "XDG_STATE_HOME": str(folder),
         "VRAG_MODEL": "scripted" if model else "",
         "VRAG_BASE_URL": model,
         "VRAG_MODEL_REQUESTS": "1000",

@@ -76,7 +76,8 @@ def served(checkout: Path, collection: Path) -> Generator[str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree(collection, Path(folder) / collection.name)
         command = [sys.executable, "-m", "vrag", "serve", "--port", "0", "--collection", str(copy)]
-        env = {**os.environ, "PYTHONPATH": str(checkout / "src"), "XDG_CONFIG_HOME": folder}
+        env = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+        env |= {"XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder}
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env, cwd=folder
         ) as server:

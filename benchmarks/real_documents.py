@@ -30,6 +30,6 @@ def collected(directory: Path, files: Sequence[Path], *, clip_seconds: float = 6
 
 def pages_of(collection: Collection) -> list[Item]:
     """All items that have a picture, by document and page."""
-    ids: list[str] = collection.scan(["id"]).data["id"].to_pylist()
+    ids = collection.store.read_items(["id"]).column("id")
     items = [item for item in collection.items(ids).values() if item.size is not None]
     return sorted(items, key=lambda item: (item.document_name, item.ordinal))

@@ -205,7 +205,7 @@ def _real_places(collection: Collection, crops: int, *, small: bool) -> list[Pla
 
 
 def _items(collection: Collection, name: str = "") -> list[Item]:
-    ids: list[str] = collection.scan(["id"]).data["id"].to_pylist()
+    ids = collection.store.read_items(["id"]).column("id")
     items = [item for item in collection.items(ids).values() if name in {"", item.document_name}]
     return sorted(items, key=lambda item: item.id)
 

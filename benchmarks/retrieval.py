@@ -247,7 +247,7 @@ def collect(work: Path, docs: Path, *, ocr: bool) -> Collection:
 
 def ways(collection: Collection, model: MiniLM | None) -> dict[str, Searcher]:
     """The rows of the table for one collection."""
-    ids: list[str] = collection.scan(["id"]).data["id"].to_pylist()
+    ids = collection.store.read_items(["id"]).column("id")
     items = sorted(collection.items(ids).values(), key=lambda item: (item.document_name, item.ordinal))
     texts = [item.text for item in items]
     engine = Engine(collection, rankings=[Ranking.LEXICAL])

@@ -114,8 +114,8 @@ def prepare(directory: Path, items: int, dimension: int) -> None:
 
 
 def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> None:
+    from benchmarks.collections_of_vectors import commit_items
     from vrag.index.collection import Collection
-    from vrag.index.schema import file_rows, item_rows
     from vrag.types import Document, DocumentStatus, Item, ItemKind, item_id
 
     collection = Collection.create(directory, embedder=Precomputed(queries))
@@ -130,8 +130,7 @@ def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.
             )
             for number in range(at, min(at + 5000, len(vectors)))
         ]
-        table = item_rows(part, list(vectors[at : at + len(part)]), collection.header.embedder)
-        collection.item_table.append(table)
+        commit_items(collection, part, list(vectors[at : at + len(part)]))
         documents = [
             Document(
                 path=f"/{item.document_name}",
@@ -144,7 +143,8 @@ def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.
             )
             for item in part
         ]
-        collection.file_table.upsert(file_rows([(document, 1) for document in documents]), "key")
+        with collection.store.change() as change:
+            change.put_files((document, 1) for document in documents)
 
 
 def serve_ours(directory: Path, tier: str) -> None:

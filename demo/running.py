@@ -7,14 +7,14 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from vrag.errors import VragError
+from vrag.errors import RunError, VragError
 from vrag.factory.session import open_session
 from vrag.render.run_page import render
 from vrag.search.client import SearchClient
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.agent.runs.run_store import RunLog
+    from vrag.agent.runs.run_store import RunLog, RunStore
     from vrag.settings import Settings
 
 __all__ = ["Running"]
@@ -31,6 +31,7 @@ class Running:
         self.fault: VragError | None = None
         """Why there is no run at all."""
         self._recording: RunLog | None = None
+        self._runs: RunStore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cancel = asyncio.Event()
         self._thread = threading.Thread(target=self._work, name="vrag-demo", daemon=True)
@@ -49,8 +50,10 @@ class Running:
     def picture(self, sha256: str) -> bytes | None:
         """The JPEG file of a hash."""
         try:
-            return self._recording.file(sha256).read_bytes() if self._recording else None
-        except OSError:
+            return (
+                self._runs.read_file(self._recording.id, sha256) if self._runs and self._recording else None
+            )
+        except RunError:
             return None
 
     def stop(self) -> None:
@@ -72,8 +75,9 @@ class Running:
         self._loop = asyncio.get_running_loop()
         bench = open_session(self.settings)
         agent = bench.agent()
+        self._runs = bench.runs
         try:
-            with bench.runs.record() as self._recording:
+            with self._runs.record() as self._recording:
                 async for event in agent.arecord(self.question, self._recording, cancel=self._cancel):
                     self.events.append(event)
         finally:

@@ -56,8 +56,8 @@ def recorded(store: RunStore, answer: str) -> StoredRun:
 def kept(store: RunStore, events: Iterable[Event], like: StoredRun) -> StoredRun:
     """A run of these events, with the files of another."""
     with store.record() as log:
-        for file in (like.directory / "files").iterdir():
-            log.save(file.name, file.read_bytes())
+        for name in like.store.file_names(like.id):
+            log.save(name, like.read_file(*name.split(".")))
         for event in events:
             log.write(event.model_copy(update={"run_id": log.id}))
     return store.read(log.id)

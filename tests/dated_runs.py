@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.runs.event_lines import END, unseal_line
-from vrag.agent.runs.run_meta import RunMeta, write_meta
-from vrag.agent.runs.run_store import EVENTS, RunStore
+from vrag.agent.runs.run_meta import RunMeta
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import ModelError
 from vrag.model_profiles import PROFILES
 from vrag.testing import ScriptedPolicy, tiny_corpus
@@ -31,7 +29,7 @@ class DatedRuns:
     def __init__(self, directory: Path, now: datetime | None = None) -> None:
         self.now = now or datetime.now(UTC)
         self.store = RunStore(directory)
-        self._templates: dict[str, Path] = {}
+        self._templates: dict[str, StoredRun] = {}
         self._number = 0
 
     def add(
@@ -49,19 +47,17 @@ class DatedRuns:
         self._number += 1
         begun = self.now - timedelta(days=days)
         run = f"{begun:%Y%m%d-%H%M%S}-{begun.microsecond:06d}-{self._number:04x}"
-        target = self.store.directory / run
-        shutil.copytree(template, target)
-        sealed = (template / EVENTS).read_bytes().splitlines()
-        lines = [unseal_line(line).data.decode().replace(template.name, run) + "\n" for line in sealed]
-        (target / END).unlink(missing_ok=True)  # as runs of former versions, which had no checksums
-        lines[0] = lines[0].replace('"session":""', f'"session":"{after}"')
+        events = [event.model_copy(update={"run_id": run}) for event in template.events]
+        events[0] = events[0].model_copy(update={"session": after})
         if ended == "interrupted":
-            lines = lines[:-1]
-        (target / EVENTS).write_text("".join(lines), encoding="utf-8")
-        write_meta(target, RunMeta(owner=owner, pinned=pinned, shared=shared))
+            events.pop()
+        names = template.store.file_names(template.id)
+        files = {name: template.read_file(*name.split(".")) for name in names}
+        meta = RunMeta(owner=owner, pinned=pinned, shared=shared)
+        self.store.add(run, events if ended != "unbegun" else [], files, meta)
         return run
 
-    def _template(self, ended: str) -> Path:
+    def _template(self, ended: str) -> StoredRun:
         if ended not in self._templates:
             store = RunStore(self.store.directory.parent / f"template-{ended}")
             replies = REPLIES if ended == "answered" else (REPLIES[0], ModelError("The model is away."))
@@ -72,5 +68,5 @@ class DatedRuns:
             )
             with store.record() as log:
                 list(agent.record("How many?", log))
-            self._templates[ended] = log.directory
+            self._templates[ended] = store.read(log.id)
         return self._templates[ended]

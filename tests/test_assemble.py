@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import weakref
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from command_line import run_vrag
 from pydantic import SecretStr
+from stored_items import change_embedder
 
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import EnvironmentOptions
@@ -39,7 +39,6 @@ from vrag.factory.session import open_session
 from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer, settings_to_train
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.integrity.sealed_json import seal_json
 from vrag.index.location import EmbedderRecord
 from vrag.model_profiles import PROFILES, profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
@@ -323,9 +322,7 @@ class TestEmbedder:
         self, tmp_path: Path, opened: list[dict[str, object]], recorded: str, shown: str
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
-        header = tmp_path / "a" / "collection.json"
-        changed = header.read_text().replace("hash:multi-8-0", recorded)
-        header.write_bytes(seal_json(json.loads(changed)))
+        change_embedder(tmp_path / "a", name=recorded)
         opened.clear()
         settings = load_settings(collection=tmp_path / "a", embed_key="secret").settings
         with pytest.raises(EmbedError, match=re.escape(f"VRAG_EMBEDDER={shown}")):

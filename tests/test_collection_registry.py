@@ -20,7 +20,7 @@ from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsEr
 from vrag.factory.collection_registry import MARK, CollectionRegistry
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
+from vrag.index.vectors.embed_items import local
 from vrag.model_profiles import PROFILES
 from vrag.server.collections.registry import CollectionSet
 from vrag.settings import Settings
@@ -207,7 +207,7 @@ class TestTheNextStart:
 
     def test_leaves_out_what_is_damaged_and_goes_on(self, first: Path) -> None:
         opened(first).create("notes")
-        (first.parent / "notes" / "collection.json").write_text("{", encoding="utf-8")
+        (first.parent / "notes" / "collection.db").write_bytes(b"x" * 5000)
         assert opened(first).names == ("first",)
 
     def test_leaves_out_vectors_of_another_embedder(self, first: Path) -> None:
@@ -245,7 +245,7 @@ class TestDropping:
     def test_of_what_is_being_written_is_refused_and_it_stays_open(self, first: Path) -> None:
         shelf = opened(first)
         made = shelf.create("notes")
-        with made.collection.lock(), pytest.raises(CollectionBusy):
+        with made.collection.build(), pytest.raises(CollectionBusy):
             shelf.drop("notes")
         assert shelf.names == ("first", "notes")
         assert made.collection.directory.is_dir()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from vrag.index.collection import Collection
+
 ROOT = Path(__file__).parent.parent
 RECORD = """
 import json, os, sys
@@ -43,7 +45,7 @@ def test_the_search_server_serves_the_indexes_of_its_clone_from_any_folder(
 ) -> None:
     index = clone / "search_engine" / "corpus" / "pages"
     index.mkdir(parents=True)
-    (index / "collection.json").write_text("{}")
+    Collection.create(index)
     command, _ = run(clone / "search_engine" / "search_engine_api.py", tmp_path / "elsewhere")
     assert command == ["serve", "--only", "search", "--collection", str(index)]
 

@@ -127,7 +127,7 @@ def test_everything_that_is_installed_has_a_version_and_hashes(name: str) -> Non
 def test_the_image_has_what_the_project_asks_for_with_its_doors_and_traces() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["mcp"], *extras["otel"]]
+    wanted = [*project["dependencies"], *extras["mcp"], *extras["otel"], *extras["s3"]]
     pinned = _pinned("image.lock")
     for line in wanted:
         requirement = Requirement(line)
@@ -238,7 +238,7 @@ def test_the_backup_unit_backs_up_every_collection_and_reports_a_failure(tmp_pat
     for name in ("documents", "two words", "no collection"):
         (tmp_path / "lib" / name).mkdir(parents=True)
     for name in ("documents", "two words"):
-        (tmp_path / "lib" / name / "collection.json").touch()
+        (tmp_path / "lib" / name / "collection.db").touch()
     program = tmp_path / "vrag"
     program.write_text(
         f'#!/bin/sh\nprintf "%s|" "$@" >> {tmp_path}/log; case "$3" in *words) exit 4;; esac\n'
@@ -315,7 +315,7 @@ def test_the_page_lists_every_limit_with_its_default() -> None:
 
     access = {
         "token", "tokens", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local",
-        "fixed_models", "audit", "keep_days", "root_path",
+        "fixed_models", "audit", "state", "keep_days", "root_path",
     }  # fmt: skip
     listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+(?: KiB)?)", page(), re.MULTILINE))
     options = {field.name: field.default for field in fields(ServerOptions) if field.name not in access}

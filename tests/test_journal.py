@@ -360,3 +360,24 @@ def test_a_directory_that_cannot_be_replaced_is_put_back(tmp_path: Path) -> None
     with pytest.raises(FileNotFoundError):
         replace_directory(tmp_path / "missing", target)
     assert [path.name for path in tmp_path.rglob("*")] == ["target", "former"]
+
+
+@pytest.mark.slow
+def test_files_are_put_on_the_disk_also_when_the_main_thread_has_ended(tmp_path: Path) -> None:
+    """No thread can be started any more then."""
+    paths = [tmp_path / str(number) for number in range(3)]
+    for path in paths:
+        path.write_text("x")
+    program = (
+        "import atexit, os, sys, threading\n"
+        "from pathlib import Path\n"
+        "from vrag.atomic_io import sync_files\n"
+        "def sync_late():\n"
+        "    threading.main_thread().join()\n"
+        "    sync_files([Path(name) for name in sys.argv[1:]])\n"
+        "    os.write(1, b'synced')\n"
+        "threading.Thread(target=sync_late).start()\n"
+    )
+    command = [sys.executable, "-c", program, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("synced", 0), done.stderr

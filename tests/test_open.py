@@ -36,8 +36,8 @@ from vrag.geometry import Space, View, look_alike
 from vrag.index import build
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
 from vrag.index.manifest import IndexProgress
+from vrag.index.vectors.embed_items import local
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def test_an_empty_question_is_an_error(session: vrag.Session) -> None:
 
 @pytest.mark.slow
 def test_importing_the_package_loads_no_session() -> None:
-    heavy = "{'vrag.factory', 'vrag.index', 'lancedb', 'numpy', 'pydantic'}"
+    heavy = "{'vrag.factory', 'vrag.index', 'apsw', 'numpy', 'pydantic'}"
     code = f"import sys, vrag; sys.exit(sorted({heavy} & set(sys.modules)) or 0)"
 
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -482,7 +482,7 @@ def test_a_result_shows_the_picture_of_the_place_in_a_notebook(tmp_path: Path) -
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
     assert picture.width > picture.height, "the surroundings of the rectangle, not the whole page"
     assert len(picture.getcolors(picture.width * picture.height) or []) > 1
-    shutil.rmtree(tmp_path / "collection" / "items")
+    shutil.rmtree(tmp_path / "collection" / "blobs")
     assert "data:image" not in str(shown_in_notebook(result)), "a picture that is gone is left out"
 
 

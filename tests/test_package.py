@@ -27,7 +27,7 @@ DATA_SUFFIXES = frozenset(
 HEAVY = (
     "torch",
     "transformers",
-    "lancedb",
+    "apsw",
     "pyarrow",
     "onnxruntime",
     "cv2",
@@ -52,7 +52,7 @@ def test_importing_the_package_is_light() -> None:
 @pytest.mark.slow
 def test_the_command_line_starts_without_models_or_index_engine() -> None:
     loaded = fresh_modules("import vrag.cli.root")
-    assert not loaded.intersection({"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2"})
+    assert not loaded.intersection({"torch", "transformers", "apsw", "pyarrow", "onnxruntime", "cv2"})
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ def test_a_folder_is_indexed_asked_and_changed_while_files_are_open(tmp_path: Pa
     assert used == {
         "answers": used["answers"],
         "runs": 1,
-        "caches": ["lexical", "table"],
+        "caches": ["lexical"],
         "unfinished": [],
         "collections": ["collection", "docs"],
     }

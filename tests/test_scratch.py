@@ -94,22 +94,19 @@ def test_a_directory_without_a_lock_is_removed_once_it_is_old(folder: Path, name
 @pytest.mark.slow
 def test_who_writes_to_a_collection_removes_what_killed_writers_left(folder: Path, tmp_path: Path) -> None:
     collection = Collection.create(tmp_path / "collection")
-    (collection.directory / "index").mkdir(exist_ok=True)
-    torn = [
-        collection.directory / ".served.json.0123abcd",
-        collection.directory / "index" / ".items.89abcdef",
-    ]
-    kept = [collection.directory / ".note.txt", collection.directory / "index" / ".items.keep"]
+    torn = [collection.directory / ".served.json.0123abcd", collection.cache_dir / ".cache.json.89abcdef"]
+    kept = [collection.directory / ".note.txt", collection.cache_dir / ".cache.keep"]
+    collection.cache_dir.mkdir()
     for path in torn + kept:
         path.write_text("{", encoding="utf-8")
     build = collection.cache_dir / ".vrag-scratch-x"
-    build.mkdir(parents=True)
+    build.mkdir()
     (build / ".vrag-scratch").touch()
     victim = hold()
     victim.kill()
     victim.communicate()
     assert list(folder.iterdir())
-    with collection.lock():
+    with collection.build():
         pass
     assert not [path for path in (*torn, build) if path.exists()]
     assert all(path.exists() for path in kept)

@@ -21,7 +21,7 @@ from vrag.errors import RunError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.server import Agents
 from vrag.index.build import add
-from vrag.index.tables.table import Rows, Table
+from vrag.index.store import CollectionStore
 from vrag.render.run_view import METHODS
 from vrag.server.runs.schema import AgentSelection
 from vrag.server.setup.choices import ChosenModel
@@ -29,6 +29,8 @@ from vrag.settings import AgentName, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.index.schema import KnownFile
 
 
 @pytest.fixture
@@ -202,14 +204,14 @@ def test_documents_of_a_collection_that_is_deleted_meanwhile_are_said_to_be_gone
     add(second, [source], CorpusOptions(dpi=100.0, workers=1))
     [gone] = second.documents()
     [kept] = served.registry.collection.documents()
-    read = Table.read
+    read = CollectionStore.files
 
-    def drop_first(table: Table, *arguments: Any, **options: Any) -> Rows:  # noqa: ANN401
+    def drop_first(store: CollectionStore, *arguments: Any) -> list[KnownFile]:  # noqa: ANN401
         if "second" in served.registry.names:
             served.registry.drop("second")
-        return read(table, *arguments, **options)
+        return read(store, *arguments)
 
-    monkeypatch.setattr(Table, "read", drop_first)
+    monkeypatch.setattr(CollectionStore, "files", drop_first)
     with pytest.raises(SettingsError, match=r"documents? do(es)? not exist"):
         served.agent(AgentSelection(documents=frozenset({gone.id, kept.id}), collection=asked))
 

@@ -1,112 +1,78 @@
-"""What 0.1.0 wrote opens now: its collections, with and without vectors, and its runs."""
+"""Collections and runs of earlier versions: they are refused with what to do, and stay as they are."""
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from command_line import Done, run_vrag
 
 import vrag
-from vrag.cli.root import create_app
-from vrag.embed.embedder import VectorKind
-from vrag.errors import FingerprintMismatch
-from vrag.index.collection import Collection
-from vrag.search.engine import Engine
-from vrag.testing import HashEmbedder
-from vrag.types import Query
+from vrag.errors import CollectionError
 
 ARCHIVE = Path(__file__).parent / "data" / "release-0.1.0.zip"
-SHIPS = "20261127-220150-042435-56ad"
-"""The run of VRAG; the other is of VimRAG."""
-FEES = "20261127-220243-210063-a8a7"
-QUESTION = "How many ships did the harbour receive in 2025?"
-
-app = create_app()
+RUN = "20261127-220150-042435-56ad"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of 0.1.0 with documents, collections and runs; commands run in it."""
+def folder(tmp_path: Path) -> Path:
+    """A folder of 0.1.0 with documents, collections and runs."""
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extractall(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VRAG_OCR", "true")  # as the collection was made
     return tmp_path
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(app, [*words, "--collection", "collection"])
+def run(folder: Path, *words: str) -> Done:
+    return run_vrag(*words, "--collection", "collection", cwd=folder)
 
 
-def test_a_collection_of_0_1_is_whole_and_is_searched_and_asked(folder: Path) -> None:
-    verified = run("index", "verify")
-    assert (verified.exit_code, "Not damaged." in verified.output) == (0, True), verified.output
-    assert "!" not in verified.output
-    assert run("index", "verify", "--repair").exit_code == 0
-    assert "No problems." in run("index", "verify").output
-    session = vrag.open(collection="collection")
-    best, *_ = session.search("shore power")
-    answer = session.ask(QUESTION)
-
-    assert (best.document_name, best.item) == ("harbour.pdf", "bad774b4e6b7d706-2")
-    assert (answer.evidence[0].document, answer.evidence[0].page) == ("harbour.pdf", 1)
-
-
-def test_adding_to_a_collection_of_0_1_is_refused_with_what_to_do_and_changes_nothing(folder: Path) -> None:
-    """Its pages were read in another way: a collection with text of both would find one and not the other."""
-    (folder / "tide.md").write_text("The tide gauge stands at the lighthouse of Skerrin.", encoding="utf-8")
-    refused = run("index", "add", "tide.md", "documents")
-    assert refused.exit_code == 1
-    assert isinstance(refused.exception, FingerprintMismatch)
-    assert "vrag index add" in refused.exception.hint
-
-    session = vrag.open(collection="collection")
-    assert session.search("crane inspected")[0].document_name == "crane.md"
-
-
-def test_vectors_of_0_1_are_searched(folder: Path) -> None:
-    engine = Engine(Collection.open(folder / "vectors"), HashEmbedder(VectorKind.MULTI, 32))
-    [hits] = engine.search([Query("crane lifts tonnes")], 1)
-    assert hits[0].document_name == "crane.md"
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"),
+    "line",
     [
-        (SHIPS, "The harbour of Port Ellis received 412 ships in 2025"),
-        (FEES, "A berth for one night costs 35 euros"),
+        ["index", "add", "documents"],
+        ["index", "status"],
+        ["index", "verify"],
+        ["index", "verify", "--repair"],
+        ["index", "remove", "crane.md"],
+        ["index", "compact"],
+        ["search", "shore power"],
+        ["ask", "How many ships did the harbour receive in 2025?"],
+        ["ask", "And who is the harbour master?", "--after", RUN],
+        ["runs", "list"],
+        ["runs", "show", RUN],
+        ["runs", "replay", RUN],
     ],
+    ids=" ".join,
 )
-def test_a_run_of_0_1_is_shown_and_exported(folder: Path, name: str, answer: str) -> None:
-    assert name in run("runs", "list", "--json").output
-    shown = run("runs", "show", name)
-    assert (shown.exit_code, answer in " ".join(shown.output.split())) == (0, True), shown.output
-    for form in ("html", "markdown", "json"):
-        exported = run("runs", "export", name, "--format", form, "--out", f"run.{form}")
-        assert exported.exit_code == 0, exported.output
-        assert answer in (folder / f"run.{form}").read_text(encoding="utf-8")
+def test_a_collection_of_0_1_is_refused_with_what_to_do_and_stays(folder: Path, line: list[str]) -> None:
+    before = contents(folder)
+    done = run(folder, *line)
+    assert done.status == 1
+    assert "was created by an earlier version of vrag" in done.err
+    assert "vrag index add DOCUMENTS --collection NEW" in " ".join(done.err.split())
+    assert contents(folder) == before
 
 
-@pytest.mark.parametrize("name", [SHIPS, FEES])
-def test_a_run_of_0_1_is_replayed_and_what_has_changed_since_is_said(folder: Path, name: str) -> None:
-    replayed = run("runs", "replay", name, "--json")
-    facts = json.loads(replayed.stdout)
-    differing = {entry["recorded"]["type"] for entry in facts["differences"]}
-
-    assert differing <= {"model_called", "search_requested", "search_returned", "answer"}
-    assert all(entry["recorded"]["type"] == entry["replayed"]["type"] for entry in facts["differences"])
-    texts = [
-        (entry["recorded"]["text"], entry["replayed"]["text"])
-        for entry in facts["differences"]
-        if entry["recorded"]["type"] == "answer"
-    ]
-    assert all(recorded == again for recorded, again in texts)
-    assert "An earlier version of vrag recorded this run" in run("runs", "replay", name).output
+def test_python_refuses_it_too(folder: Path) -> None:
+    with pytest.raises(CollectionError, match=r"earlier version of vrag.*vrag index add DOCUMENTS"):
+        vrag.open(collection=folder / "collection")
 
 
-def test_a_question_follows_on_a_run_of_0_1(folder: Path) -> None:
-    asked = run("ask", "And who is the harbour master?", "--after", SHIPS)
-    assert (asked.exit_code, "Ines Calder" in asked.output) == (0, True), asked.output
+def test_its_documents_are_indexed_again_in_another_one(folder: Path) -> None:
+    assert run_vrag("index", "add", "documents", "--collection", "new", cwd=folder).status == 0
+    session = vrag.open(collection=folder / "new")
+    answer = session.ask("How many ships did the harbour receive in 2025?")
+    assert (answer.evidence[0].document, answer.evidence[0].page) == ("harbour.pdf", 1)
+
+
+def test_its_runs_are_mentioned_where_runs_are_kept_apart(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = folder / "collection" / "runs"
+    assert run_vrag("runs", "list", cwd=folder, VRAG_RUNS_DIR=str(runs)).status == 0
+    assert f"{runs} has 2 runs of an earlier version of vrag, which are not read" in caplog.text

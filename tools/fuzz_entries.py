@@ -156,7 +156,7 @@ def _run_files(data: bytes) -> None:
 
 def _collection_files(data: bytes) -> None:
     with suppress(CollectionError):
-        CollectionHeader.parse(data.decode(errors="replace"), "collection.json")
+        CollectionHeader.parse(data.decode(errors="replace"), "collection")
 
 
 def _data_sets(data: bytes) -> None:

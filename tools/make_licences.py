@@ -68,7 +68,7 @@ def licence_groups() -> list[LicenceGroup]:
     rest = locked_packages("requirements-dev.lock") | locked_packages("deploy/build.lock") | torch
     return [
         LicenceGroup("The base install", base),
-        LicenceGroup("Only in the image: the extras `mcp` and `otel`", image - base),
+        LicenceGroup("Only in the image: the extras `mcp`, `otel` and `s3`", image - base),
         LicenceGroup("Other extras, development and building", rest - base - image),
     ]
 

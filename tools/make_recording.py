@@ -132,7 +132,13 @@ def _demo(*options: str) -> Generator[str]:
     with tempfile.TemporaryDirectory() as home:
         line = [sys.executable, "-m", "vrag", "demo", "--port", "0", "--no-browser"]
         line += ["--collection", f"{home}/samples", *options]
-        env = {**os.environ, "XDG_CONFIG_HOME": home, "XDG_DATA_HOME": home, "VRAG_PROFILE": "qwen3-vl"}
+        env = {
+            **os.environ,
+            "XDG_CONFIG_HOME": home,
+            "XDG_STATE_HOME": home,
+            "XDG_DATA_HOME": home,
+            "VRAG_PROFILE": "qwen3-vl",
+        }
         with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=env, cwd=home) as server:
             try:
                 assert server.stdout is not None

@@ -24,7 +24,7 @@ from vrag.cli.terminal.help import HELP_ALL
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
-from vrag.factory.server import Agents, choice_file, model_servers
+from vrag.factory.server import Agents, model_servers
 from vrag.server.api_reference import DescribedField, DescribedRoute, Reference, SchemaType
 from vrag.server.app import Service
 from vrag.server.app import create_app as create_server
@@ -283,7 +283,7 @@ def openapi_document() -> dict[str, Any]:
         open_for_adding(report)
         settings = report.settings
         registry = CollectionRegistry.open(settings)
-        setup = ModelSetup(model_servers(settings), DoctorInspector(settings), choice_file(settings))
+        setup = ModelSetup(model_servers(settings), DoctorInspector(settings))
         service = Service(Agents(settings, registry), registry, setup=setup)
         options = ServerOptions(token="of-no-use")
         return create_server(registry, options, service=service).openapi()

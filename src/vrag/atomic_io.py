@@ -18,7 +18,7 @@ import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from filelock import FileLock, Timeout
@@ -234,12 +234,12 @@ def sync(path: Path) -> None:
 
 def sync_files(paths: Sequence[Path]) -> None:
     """Put files on the disk, several at once; the names are `sync`'s, of their folders."""
-    if len(paths) < 2:
-        for path in paths:
-            sync(path)
-        return
-    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
-        list(pool.map(sync, paths))
+    if len(paths) > 1:
+        with suppress(RuntimeError), ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            list(pool.map(sync, paths))
+            return
+    for path in paths:  # also where the main thread has ended: none can be started any more
+        sync(path)
 
 
 def make_directory(path: Path) -> None:

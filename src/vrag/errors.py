@@ -94,6 +94,10 @@ class ServerError(SearchError):
     """The search server cannot be reached, or answered with an error."""
 
 
+class ServerStateError(VragError):
+    """What a server keeps over a restart cannot be read or written."""
+
+
 class DownloadError(VragError):
     """A published file cannot be downloaded, or has another content."""
 

@@ -13,6 +13,7 @@ from agent_scripts import VIMRAG, VRAG, WAYS, Watching, environment, memorizes, 
 from chat_server import Asked, ChatServer, Say
 from obedient_model import Heeds, ObedientPolicy, Place
 from PIL import Image
+from stored_events import write_events
 
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
@@ -211,22 +212,22 @@ def test_what_the_model_was_told_tells_an_own_picture_from_one_of_the_collection
     agent = Agent(Watching(way.script()), environment(), way.method)
     run = kept(RunStore(tmp_path), agent, Question("Which?", images=(attached(),)))
     first = of(ModelCalled, run.events)[0].messages
-    parts = [part for name in first for part in json.loads(run.file(name, "json").read_bytes())["parts"]]
+    parts = [part for name in first for part in json.loads(run.read_file(name, "json"))["parts"]]
     (picture,) = [part for part in parts if "picture" in part]
     assert picture["attached"] == run.started.attached[0] == attached().sha256
-    assert hashlib.sha256(run.file(picture["picture"]).read_bytes()).hexdigest() == picture["picture"]
+    assert hashlib.sha256(run.read_file(picture["picture"])).hexdigest() == picture["picture"]
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [("gone", "cannot be read"), ("other", "is not the one"), ("named by a path", "is not the one")],
+    [("gone", "No such file"), ("other", "it is damaged"), ("named by a path", "it is no file of the run")],
 )
 def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(
     tmp_path: Path, damage: str, words: str
 ) -> None:
     agent = Agent(Watching(VRAG.script()), environment(), VRAG.method)
     run = kept(RunStore(tmp_path), agent, Question("Which?", images=(attached(),)))
-    file = run.file(run.started.attached[0])
+    file = run.path(run.started.attached[0])
     match damage:
         case "gone":
             file.unlink()
@@ -235,8 +236,8 @@ def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(
         case _:
             (tmp_path / "secret.jpg").mkdir()  # whoever opened it would be told so
             first = run.started.model_copy(update={"attached": (f"{tmp_path}/secret",)})
-            run = StoredRun(run.id, run.directory, (first, *run.events[1:]))
-    with pytest.raises(RunError, match=f"picture of the run .* {words}"):
+            run = StoredRun(run.id, run.store, (first, *run.events[1:]))
+    with pytest.raises(RunError, match=f"picture of the run .* cannot be read: {words}"):
         list(replay(run, tiny_corpus()))
 
 
@@ -413,9 +414,10 @@ OLD = {
 
 
 def test_a_run_from_before_there_were_conversations_is_still_read(tmp_path: Path) -> None:
-    (tmp_path / "a1").mkdir()
-    (tmp_path / "a1" / "events.jsonl").write_text(json.dumps(OLD) + "\n")
-    run = RunStore(tmp_path).read("a1")
+    store = RunStore(tmp_path)
+    store.add("a1", [], {})
+    write_events(store, "a1", [json.dumps(OLD).encode()])
+    run = store.read("a1")
     assert OLD["schema_version"] == OLDEST_SCHEMA_VERSION
     assert run.started.settings.draft is DraftMode.OFF
     assert (run.started.history, run.started.attached, run.started.session) == ((), (), "")
@@ -427,12 +429,13 @@ def test_a_run_from_before_there_were_conversations_is_still_read(tmp_path: Path
 def test_a_run_of_another_layout_of_events_is_refused_and_not_called_damaged(
     tmp_path: Path, version: int, reason: str
 ) -> None:
-    (tmp_path / "a1").mkdir()
+    store = RunStore(tmp_path)
+    store.add("a1", [], {})
     unknown = {"run_id": "a1", "seq": 1, "type": "of_another_version"}
     lines = [json.dumps(OLD | {"schema_version": version}), json.dumps(unknown)]
-    (tmp_path / "a1" / "events.jsonl").write_text("\n".join(lines) + "\n")
+    write_events(store, "a1", [line.encode() for line in lines])
     with pytest.raises(RunError, match=f"written by {'an' if version == 1 else 'a'} {reason}"):
-        RunStore(tmp_path).read("a1")
+        store.read("a1")
 
 
 def test_the_start_of_a_run_is_the_same_after_it_was_written() -> None:

@@ -13,7 +13,7 @@ import pytest
 from agent_scripts import VIMRAG, VRAG, Way, answers, environment, of, way_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_events import strip_checksums
+from stored_events import read_events, write_events
 
 from vrag.agent.agent import Agent
 from vrag.agent.answers.verification import VerifyMode
@@ -240,11 +240,12 @@ class TestOfCitations:
 
     def test_their_pictures_are_kept_with_the_run(self, tmp_path: Path) -> None:
         agent = agent_of(VRAG.method, *script(VRAG, ANSWER))
-        with RunStore(tmp_path).record() as log:
+        store = RunStore(tmp_path)
+        with store.record() as log:
             events = list(agent.record(QUESTION, log))
         for entry in of(AnswerCited, events)[0].evidence:
             assert entry.crop_sha256 is not None
-            assert log.file(entry.crop_sha256).is_file()
+            assert store.read_file(log.id, entry.crop_sha256)
 
     def test_nobody_is_told_where_only_the_text_is_followed(self) -> None:
         events = list(agent_of(VRAG.method, *script(VRAG, ANSWER), draft=DraftMode.TEXT).stream(QUESTION))
@@ -332,12 +333,11 @@ class TestOfAReplay:
         agent = Agent(ScriptedPolicy(script(VRAG, ANSWER)), environment(CORPUS, show=2), VRAG.method)
         with store.record() as log:
             list(agent.record(QUESTION, log))
-        path = strip_checksums(tmp_path / log.id / "events.jsonl")
-        lines = path.read_text().splitlines()
+        lines = read_events(store, log.id)
         first = json.loads(lines[0])
         first["schema_version"] = 2
         del first["settings"]["draft"]
-        path.write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
+        write_events(store, log.id, [json.dumps(first).encode(), *lines[1:]])
         stored = store.read(log.id)
         assert differences(stored.events, list(replay(stored, CORPUS))) == []
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from vrag.agent.runs.run_store import is_held
+from vrag.agent.runs.run_database import is_held
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -544,7 +544,7 @@ def test_runs_are_replayed_with_the_ids_that_they_were_recorded_with(tmp_path: P
     if not own_ids:  # as earlier versions wrote it
         del started["settings"]["own_ids"]
     events = (event_from_json(json.dumps(started)), *run.events[1:])
-    stored = StoredRun(run.id, run.directory, events)
+    stored = StoredRun(run.id, run.store, events)
     assert differences(events, list(replay(stored, tiny_corpus()))) == []
 
 

@@ -6,47 +6,41 @@ import itertools
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from dated_runs import DatedRuns
-from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vrag.agent.runs.event_lines import seal_line
 from vrag.agent.runs.retention import (
     RunOutcome,
+    RunPurge,
     RunSelection,
     begin_time,
     delete_runs,
     select_runs,
 )
-from vrag.agent.runs.run_meta import META, RunMeta, write_meta
-from vrag.agent.runs.run_store import EVENTS, LOCK, META_LOCK, RunStore, new_run_id
+from vrag.agent.runs.run_store import RunStore, new_run_id
+from vrag.errors import RunError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 KILLED = """
-import os, shutil, sys
+import os, sys
 from pathlib import Path
+from vrag.agent.runs import run_store
 from vrag.agent.runs.retention import RunSelection, delete_runs, select_runs
-from vrag.agent.runs.run_store import RunStore
 
-remove, removed = shutil.rmtree, 0
+def die(connection, numbers):
+    delete_rows(connection, numbers)
+    os._exit(9)
 
-def half(directory, **how):
-    global removed
-    removed += 1
-    if removed == 3:
-        next(path for path in sorted(Path(directory).rglob("*")) if path.is_file()).unlink()
-        os._exit(9)
-    remove(directory, **how)
-
-shutil.rmtree = half
-store = RunStore(Path(sys.argv[1]))
+delete_rows, run_store.delete_rows = run_store.delete_rows, die
+store = run_store.RunStore(Path(sys.argv[1]))
 wanted = RunSelection(owner="alice")
 delete_runs(store, select_runs(store, wanted), wanted)
 """
@@ -70,11 +64,6 @@ def delete(runs: DatedRuns, **wanted: object) -> set[str]:
     return set(delete_runs(runs.store, select_runs(runs.store, selection), selection).runs)
 
 
-def listed(runs: DatedRuns) -> set[str]:
-    """The names in the directory of the runs."""
-    return {path.name for path in runs.store.directory.iterdir()} - {META_LOCK}
-
-
 def test_the_id_of_a_run_has_the_time_at_which_it_began() -> None:
     started = time.time()
     begun = begin_time(new_run_id())
@@ -92,13 +81,8 @@ def test_conversations_go_as_a_whole_by_the_age_of_their_last_question(runs: Dat
     assert set(found.runs) == {old, *ancient}
     assert found.runs.index(ancient[1]) < found.runs.index(ancient[0])
     assert (found.oldest, found.newest) == (begin_time(ancient[0]), begin_time(old))
-    size = sum(
-        path.stat().st_size
-        for run in found.runs
-        for path in runs.store.directory.glob(f"{run}/**/*")
-        if path.is_file()
-    )
-    assert found.bytes == size > 0
+    size = sum(row.bytes for row in runs.store.rows() if row.id in found.runs)
+    assert found.bytes == size > 0, "the others have the same files"
     assert delete_runs(runs.store, found, selection) == found
     assert set(runs.store.ids()) == {first, later}
 
@@ -132,23 +116,18 @@ def test_a_first_question_stays_while_a_later_one_does(runs: DatedRuns) -> None:
 
 
 def test_runs_in_progress_stay(runs: DatedRuns) -> None:
-    run = runs.add(40, ended="interrupted")
-    found = select_runs(runs.store, RunSelection())
-    with FileLock(runs.store.directory / run / LOCK, is_singleton=False):
+    with runs.store.record(run=f"{runs.now - timedelta(days=40):%Y%m%d-%H%M%S}-000000-abcd") as log:
         assert selected(runs) == set()
+        found = RunPurge((log.id,))
         assert delete_runs(runs.store, found, RunSelection()).runs == ()
-    assert selected(runs) == {run}
+    assert selected(runs) == {log.id}, "its process did not write an event"
 
 
-def test_unbegun_runs_go_by_age_and_foreign_files_stay(runs: DatedRuns) -> None:
-    unbegun, empty, fresh = (runs.add(days, "alice") for days in (40, 40, 0))
-    (runs.store.directory / empty / EVENTS).write_bytes(b"")
-    for run in (unbegun, fresh):
-        (runs.store.directory / run / EVENTS).unlink()
-    (runs.store.directory / "notes").mkdir()
-    assert selected(runs, owner="alice") == {unbegun, empty}
-    delete(runs, before=before(runs, 30))
-    assert listed(runs) == {fresh, "notes"}
+def test_runs_of_other_names_stay(runs: DatedRuns) -> None:
+    runs.store.add("a1", [], {})
+    unbegun = runs.add(40, "alice", ended="unbegun")
+    assert delete(runs, before=before(runs, 30)) == {unbegun}
+    assert runs.store.ids() == ["a1"]
 
 
 SHARED: list[DatedRuns] = []
@@ -159,75 +138,9 @@ def shared(factory: pytest.TempPathFactory) -> DatedRuns:
     """The shared store, without runs."""
     if not SHARED:
         SHARED.append(DatedRuns(factory.mktemp("many") / "runs"))
-    for run in SHARED[0].store.stamps():
+    for run in SHARED[0].store.ids():
         SHARED[0].store.delete(run)
     return SHARED[0]
-
-
-def flip(path: Path, bit: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(data)
-
-
-def seal(runs: DatedRuns, run: str) -> None:
-    """Write the events of a run with checksums, as this version does."""
-    path = runs.store.directory / run / EVENTS
-    path.write_bytes(b"".join(seal_line(line) + b"\n" for line in path.read_bytes().splitlines()))
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.integers(0))
-def test_no_flipped_bit_in_metadata_deletes_what_is_pinned_or_of_others(
-    tmp_path_factory: pytest.TempPathFactory, bit: int
-) -> None:
-    runs = shared(tmp_path_factory)
-    first = runs.add(40, "bob", pinned=True)
-    later = runs.add(39, "alice", after=first)
-    meta = runs.store.directory / first / META
-    flip(meta, bit % (8 * meta.stat().st_size))
-    for wanted in ({"before": before(runs, 30)}, {"owner": ""}, {"owner": "alice"}, {}):
-        found = select_runs(runs.store, RunSelection(**wanted))  # type: ignore[arg-type]
-        assert (found.runs, found.damaged) == ((), (first,))
-    assert selected(runs, owner="alice", with_pinned=True) == {later}
-
-
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(st.integers(0), st.booleans())
-def test_a_run_with_a_damaged_beginning_stays(
-    tmp_path_factory: pytest.TempPathFactory, bit: int, is_first: bool
-) -> None:
-    runs = shared(tmp_path_factory)
-    first = runs.add(40, "alice", pinned=True)
-    later = runs.add(39, "alice", after=first)
-    damaged = first if is_first else later
-    seal(runs, damaged)
-    events = runs.store.directory / damaged / EVENTS
-    flip(events, bit % (8 * events.read_bytes().index(b"\n") + 8))
-    assert selected(runs, before=before(runs, 30)) == set()
-    found = select_runs(runs.store, RunSelection(owner="alice", with_pinned=True))
-    assert damaged in found.damaged
-    assert damaged not in found.runs
-    assert select_runs(runs.store, RunSelection(owner="bob")).damaged == ()
-
-
-@pytest.mark.parametrize(
-    "content", [b"{\n", b"[]\n", b"{}\n", b"\xff\n", b"\x00" * 99, b'{"type": "run_star']
-)
-def test_damage_of_other_kinds_is_listed_if_it_is_old_enough(runs: DatedRuns, content: bytes) -> None:
-    old, young = runs.add(40, "alice"), runs.add(2, "alice")
-    for run in (old, young):
-        (runs.store.directory / run / EVENTS).write_bytes(content)
-    found = select_runs(runs.store, RunSelection(before=before(runs, 30)))
-    assert (found.runs, found.damaged) == ((), (old,))
-
-
-def test_a_damaged_later_question_keeps_its_conversation_young(runs: DatedRuns) -> None:
-    first = runs.add(40)
-    later = runs.add(1, after=first)
-    seal(runs, later)
-    flip(runs.store.directory / later / EVENTS, 8 * 100)
-    assert selected(runs, before=before(runs, 30)) == set()
 
 
 def test_what_is_pinned_shared_or_continued_after_it_was_found_stays(runs: DatedRuns) -> None:
@@ -245,20 +158,23 @@ def test_what_is_pinned_shared_or_continued_after_it_was_found_stays(runs: Dated
     assert set(runs.store.ids()) == {pinned, shared, continued, kept, later, new}
 
 
-def test_each_conversation_is_looked_at_again_just_before_its_deletion(
-    runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = {runs.add(days) for days in (44, 43, 42)}
-    remove, left = RunStore.delete, set(old)
-
-    def delete_and_continue(store: RunStore, run: str) -> None:
-        remove(store, run)
-        left.discard(run)
-        for each in left:
-            runs.add(0, after=each)
-
-    monkeypatch.setattr(RunStore, "delete", delete_and_continue)
-    assert len(delete(runs, before=before(runs, 30))) == 1
+def test_a_damaged_database_deletes_nothing(runs: DatedRuns) -> None:
+    kept = {runs.add(40) for _ in range(3)}
+    data = bytearray(runs.store.files.path.read_bytes())
+    found = select_runs(runs.store, RunSelection())
+    path = runs.store.directory.parent / "copy"
+    path.mkdir()
+    for at in range(100, len(data), 4096):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        (path / "runs.db").write_bytes(damaged)
+        with suppress(RunError):
+            delete_runs(RunStore(path), found, RunSelection())
+            continue
+        (path / "runs.db").write_bytes(data)
+        assert set(RunStore(path).ids()) == kept
+        for file in path.glob("runs.db*"):
+            file.unlink()
 
 
 def test_a_run_whose_first_question_is_gone_is_a_conversation_of_its_own(runs: DatedRuns) -> None:
@@ -271,21 +187,18 @@ def test_a_run_whose_first_question_is_gone_is_a_conversation_of_its_own(runs: D
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_in_the_middle_leaves_whole_runs_alone(runs: DatedRuns) -> None:
+def test_a_process_that_dies_in_the_middle_deletes_all_or_nothing(runs: DatedRuns) -> None:
     own = [runs.add(days, "alice") for days in range(1, 7)]
     other = runs.add(3, "bob")
     done = subprocess.run(
         [sys.executable, "-c", KILLED, runs.store.directory], capture_output=True, text=True, check=False
     )
     assert done.returncode == 9, done.stderr
-    left = runs.store.ids()
-    assert other in left
-    assert 0 < len(set(left) & set(own)) < len(own)
-    for run in left:
+    assert set(runs.store.ids()) == {other, *own}
+    for run in own:
         assert runs.store.read(run).has_end
-    assert [name for name in listed(runs) if name.startswith(".")]
     delete(runs, owner="alice")
-    assert listed(runs) == {other}
+    assert runs.store.ids() == [other]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -316,11 +229,3 @@ def test_what_is_deleted_is_what_was_meant(
     }
     assert delete(runs, before=before(runs, limit), owner=owner) == expected
     assert set(runs.store.ids()) == {run for run, _ in itertools.chain(*groups.values())} - expected
-
-
-def test_a_new_run_may_be_about_to_begin(tmp_path: Path) -> None:
-    store = RunStore(tmp_path)
-    directory = tmp_path / new_run_id()
-    directory.mkdir()
-    write_meta(directory, RunMeta(owner="alice"))
-    assert select_runs(store, RunSelection(owner="alice")).runs == ()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
+import errno
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from agent_scripts import (
@@ -23,6 +24,7 @@ from agent_scripts import (
     searches,
     way_name,
 )
+from stored_events import read_events, reopen, write_events
 
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits, Prices
@@ -46,6 +48,7 @@ from vrag.agent.runs.replay import differences, method_of, replay
 from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.model_profiles import PROFILES
+from vrag.storage.blobs import BlobStore
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, tiny_corpus
 
 if TYPE_CHECKING:
@@ -107,8 +110,8 @@ def test_every_file_an_event_names_is_kept(tmp_path: Path) -> None:
     messages = [name for event in run.events if isinstance(event, ModelCalled) for name in event.messages]
     assert pictures
     assert messages
-    assert all(run.file(name).is_file() for name in pictures)
-    assert all(run.file(name, "json").is_file() for name in messages)
+    assert all(run.read_file(name) for name in pictures)
+    assert all(run.read_file(name, "json") for name in messages)
 
 
 def test_a_replay_gives_the_same_events(tmp_path: Path) -> None:
@@ -306,13 +309,12 @@ def test_a_run_that_ends_while_it_is_looked_at_is_told_with_its_end(
 ) -> None:
     store = RunStore(tmp_path)
     run = record(store, *SCRIPT)
-    file = run.directory / "events.jsonl"
-    whole = file.read_bytes()
-    file.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
+    whole = read_events(store, run.id)
+    reopen(store, run.id)
     assert store.settled(run.id)[1] is RunState.INTERRUPTED
 
     def asked(store: RunStore, run: str, *, ended: bool) -> RunState:
-        file.write_bytes(whole)
+        write_events(store, run, whole)
         return RunState.INTERRUPTED
 
     monkeypatch.setattr(RunStore, "state", asked)
@@ -320,46 +322,32 @@ def test_a_run_that_ends_while_it_is_looked_at_is_told_with_its_end(
     assert (stored.events, state) == (run.events, RunState.FINISHED)
 
 
-class Filling(io.FileIO):
-    """A file on a disk that takes a part of what is written, and then nothing."""
-
-    room = 1_000_000
-
-    def write(self, data: Any, /) -> int:  # noqa: ANN401 - bytes
-        written = super().write(data[: self.room])
-        self.room -= written
-        return written
-
-
-@pytest.mark.parametrize("room", [0, 1, 50])
 def test_an_event_for_which_there_is_no_room_leaves_those_before_and_those_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = record(RunStore(tmp_path), *SCRIPT).events
-    store, files = RunStore(tmp_path / "other"), list[Filling]()
-
-    def opened(path: Path, mode: str, **_: object) -> Filling:
-        files.append(Filling(path, mode.replace("b", "")))
-        return files[-1]
-
-    monkeypatch.setattr(Path, "open", opened)
+    store = RunStore(tmp_path / "other")
     with store.record() as recording:
-        monkeypatch.undo()
         recording.write(events[0])
-        (file,) = files
-        file.room = room
-        with pytest.raises(RunError, match="No space left"):
-            recording.write(events[1])
-        file.room = 1_000_000
+        recording.save(f"{'0' * 64}.jpg", b"picture")
+        with monkeypatch.context() as patch:
+            patch.setattr(BlobStore, "sync", raise_full)
+            with pytest.raises(RunError, match="No space left") as raised:
+                recording.write(events[1])
+        assert "VRAG_RUNS_DIR" in raised.value.hint
         recording.write(events[2])
     assert store.read("last").events == (events[0], events[2])
+    assert store.file_names(recording.id) == [f"{'0' * 64}.jpg"], "it is named by the next event"
 
 
-def test_a_run_that_was_killed_keeps_all_but_its_torn_line(tmp_path: Path) -> None:
+def raise_full(_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_run_without_an_end_did_not_finish(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     run = record(store, *SCRIPT)
-    file = run.directory / "events.jsonl"
-    file.write_bytes(file.read_bytes()[:-25])
+    reopen(store, run.id)
     torn = store.read(run.id)
     assert torn.events == run.events[:-1]
     assert torn.result.stop_reason is None
@@ -367,13 +355,12 @@ def test_a_run_that_was_killed_keeps_all_but_its_torn_line(tmp_path: Path) -> No
         replay(torn, tiny_corpus())
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_an_event_of_another_program_is_named(tmp_path: Path) -> None:
     store = RunStore(tmp_path)
     run = record(store, *SCRIPT)
-    file = run.directory / "events.jsonl"
-    lines = file.read_bytes().split(b"\n")
-    file.write_bytes(b"\n".join([lines[0], b'{"type": "nonsense"}', *lines[2:]]))
-    with pytest.raises(RunError, match="Line 2"):
+    first, _, *others = read_events(store, run.id)
+    write_events(store, run.id, [first, b'{"type": "nonsense"}', *others])
+    with pytest.raises(RunError, match="Event 2"):
         store.read(run.id)
 
 
@@ -423,8 +410,6 @@ def test_a_run_without_events_is_starting_as_long_as_somebody_writes_it(tmp_path
         for read in (store.read, store.outline, store.started):
             with pytest.raises(RunError, match="just starting"):
                 read(recording.id)
-        recording.journal.path.write_bytes(b'{"run_id":')
-        assert store.is_starting(recording.id), "half of an event is none"
     assert not store.is_starting(recording.id)
     for read in (store.read, store.outline, store.started):
         with pytest.raises(RunError, match="ended before its first event"):

@@ -8,6 +8,7 @@ import pytest
 from agent_scripts import PROFILE, answers, enlarges, memorizes, note, of, searches
 from PIL import Image
 from source_collection import CHANGES, REGION, SIZE, collection_of, id_of, kept, path_of, write_files
+from stored_items import blob_path
 
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
@@ -115,10 +116,10 @@ class TestEvidence:
     ) -> None:
         where = environment(Engine(collection))
         seen = self.seen(where, id)
-        stored = collection.items_dir / (collection.item(id).image or "")
+        stored = blob_path(collection, collection.item(id).image)
         with kept(path_of(collection)), kept(stored):
             path_of(collection).unlink()
-            Image.new("RGB", SIZE, "white").save(stored)
+            Image.new("RGB", SIZE, "white").save(stored, "JPEG")
             kept_evidence, faults = check_evidence([seen], where)
         assert kept_evidence == ()
         assert "no longer looks" in faults[0]

@@ -22,12 +22,13 @@ from vrag.agent.agent import Agent
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import corpus_options
-from vrag.factory.server import Agents, choice_file, model_servers
+from vrag.factory.server import Agents, model_servers, state_folder
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 from vrag.server.setup.routes import ModelSetup
+from vrag.server.state.database import ServerState
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -141,9 +142,10 @@ def served(
         options or ServerOptions(drain_seconds=2),
         search_seconds=PATIENCE / 1000,
         item_seconds=PATIENCE / 1000,
+        state=ServerState.open(state_folder(settings)),
     )
     answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
-    setup = ModelSetup(model_servers(settings), DoctorInspector(settings, found, 20), choice_file(settings))
+    setup = ModelSetup(model_servers(settings), DoctorInspector(settings, found, 20))
     service = Service(answers, shelf, setup=setup)
     try:
         with (
@@ -155,6 +157,7 @@ def served(
             yield Desk(address, answers, place)
     finally:
         answers.policy.go.set()
+        options.state.close()
 
 
 _ended: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -92,6 +93,19 @@ def test_who_signs_out_sees_nothing_more(guarded: Desk, visit: Opener) -> None:
     expect(page.locator("#ask-box")).to_have_value("")
 
 
+def test_a_restart_signs_nobody_out(place: Path, visit: Opener) -> None:
+    options = ServerOptions(drain_seconds=1, token=TOKEN)
+    with served(place, options) as desk:
+        opened = _signed_in(desk, visit)
+        port = urlsplit(desk.address).port or 0
+    opened.expected.append("ERR_CONNECTION")
+    with served(place, options, port=port):
+        opened.page.locator("#ask-box").fill(KAYAK)
+        opened.page.locator("#ask-box").press("Enter")
+        expect(opened.page.locator("#answer-text")).to_contain_text("4.20")
+        expect(opened.page.locator("#sign-in")).to_have_count(0)
+
+
 def test_an_ended_session_leads_back_to_the_question_that_was_typed(place: Path, visit: Opener) -> None:
     options = ServerOptions(drain_seconds=1, token=TOKEN)
     with served(place, options) as desk:
@@ -100,10 +114,10 @@ def test_an_ended_session_leads_back_to_the_question_that_was_typed(place: Path,
         page.locator("#ask-box").fill(KAYAK)
         port = urlsplit(desk.address).port or 0
     opened.expected += [REFUSED, "ERR_CONNECTION"]
-    with served(place, options, port=port):
+    with served(place, replace(options, token="another"), port=port):
         page.keyboard.press("Enter")  # the page may have signed out already, by a request of its own
         expect(page.locator("#sign-in")).to_contain_text("You were signed out")
-        _sign_in(page)
+        _sign_in(page, "another")
         expect(page.locator("#ask-box")).to_have_value(KAYAK)
         page.locator("#ask-box").press("Enter")
         expect(page.locator("#answer-text")).to_contain_text("4.20")

@@ -240,4 +240,4 @@ def test_an_administrator_deletes_old_questions(roles: Roles, visit: Opener) -> 
     expect(page.locator("#toasts")).to_contain_text("Deleted: 1 question.")
     expect(page.locator(f".entry[data-run='{old}']")).to_have_count(0)
     expect(page.locator(f".entry[data-run='{young}']")).to_be_visible()
-    assert not runs.store.has_events(old)
+    assert not runs.store.has_run(old)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from PIL import Image, ImageDraw
+from stored_items import put_blob, put_files, put_items
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.geometry import Box, Size
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.schema import file_rows, item_rows
 from vrag.types import Document, DocumentStatus, Item, ItemFacts, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def _insert(
     ImageDraw.Draw(image).rectangle((100, 140, 900, 170), outline="gray")
     buffer = io.BytesIO()
     image.save(buffer, "JPEG")
-    path = collection.items_dir / document[:16] / "1.jpg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(buffer.getvalue())
+    picture = put_blob(collection, buffer.getvalue())
     items = [
         Item(
             id=item_id(document, ordinal),
@@ -127,12 +125,12 @@ def _insert(
             words=tuple(words),
             text_source=TextSource.LAYER,
             size=size,
-            image=f"{document[:16]}/1.jpg",
+            image=picture,
             facts=ItemFacts(label=labels.get(ordinal, "")),
         )
         for ordinal, (text, words) in enumerate(pages, 1)
     ]
-    collection.item_table.append(item_rows(items))
+    put_items(collection, items)
     row = Document(
         path=str(file),
         id=document,
@@ -142,4 +140,4 @@ def _insert(
         status=DocumentStatus.READY,
         items=len(items),
     )
-    collection.file_table.upsert(file_rows([(row, len(items))]), "key")
+    put_files(collection, [(row, len(items))])

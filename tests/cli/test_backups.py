@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import vrag
+from PIL import Image
 
 from vrag.atomic_io import one_writer
 from vrag.errors import VragError
@@ -36,7 +37,7 @@ def test_a_check_counts_what_is_stored_and_not_files(home: Path) -> None:
     (home / "copy.md").write_bytes((home / "notes.md").read_bytes())
     vrag(home, "index", "backup", "backups")
     checked = vrag(home, "index", "backups", "backups", "--check").out
-    stored = len(BackupStore(home / "backups").objects.sizes())
+    stored = len(list(BackupStore(home / "backups").blobs.names()))
     assert f"Checked {stored} stored contents of 1 backups; equal files share one" in checked
 
 
@@ -49,7 +50,7 @@ def test_the_directory_that_is_read_is_not_called_a_destination(home: Path, comm
 
 def test_damage_has_an_exit_status(home: Path) -> None:
     vrag(home, "index", "backup", "backups")
-    for path in (home / "backups" / "objects").rglob("*"):
+    for path in (home / "backups").glob("*/collection.db"):
         if path.is_file() and path.stat().st_size:
             path.write_bytes(b"x" + path.read_bytes()[1:])
     done = vrag(home, "index", "backups", "backups", "--check")
@@ -57,7 +58,7 @@ def test_damage_has_an_exit_status(home: Path) -> None:
     assert "is damaged" in done.out
     done = vrag(home, "index", "restore", "backups", "restored", "--json")
     assert done.status == 1
-    assert "damaged in the backup" in done.json["failure"]
+    assert "is damaged in the backup" in done.json["failure"]
     assert not (home / "restored").exists()
 
 
@@ -65,38 +66,50 @@ def test_the_hint_of_a_partial_restore_leads_to_the_restored_collection(home: Pa
     vrag(home, "ask", "How many passengers did the ferry carry?")
     vrag(home, "index", "backup", "backups")
     store = BackupStore(home / "backups")
-    run = next(file for file in store.read(store.find("last"))[1] if file.name.startswith("runs/"))
-    store.objects.path(run.sha256).write_bytes(b"damaged")
+    run = next(file for file in store.read(store.find("last")).files if file.name.startswith("runs/"))
+    store.blobs.path(run.sha256).write_bytes(b"damaged")
     done = vrag(home, "index", "restore", "backups", "restored", "--partial")
     assert done.status == 1
     assert f"Run: vrag index verify --collection {home / 'restored'} --repair, then" in done.out
 
 
-def test_damage_to_a_table_is_listed_with_each_command(home: Path) -> None:
-    manifest = min((home / "collection" / "index" / "items.lance" / "_versions").glob("*.manifest"))
-    data = bytearray(manifest.read_bytes())
-    data[40] ^= 1
-    manifest.write_bytes(data)
+def test_a_picture_that_is_missing_is_listed_with_each_command(home: Path) -> None:
+    Image.new("RGB", (40, 30)).save(home / "ship.png")
+    vrag(home, "index", "add", "ship.png")
+    (path,) = (home / "collection" / "blobs").glob("??/*")
+    path.unlink()
     done = vrag(home, "index", "backup", "backups")
     assert done.status == 1
-    assert f"{manifest.name}: It had changed" in done.out
+    assert f"{path.name}: It was missing in the collection" in done.out
     assert "The collection is damaged. Run: vrag index verify" in done.out
     assert "the collection was damaged" in vrag(home, "index", "backups", "backups").out
     done = vrag(home, "index", "restore", "backups", "restored")
     assert done.status == 1
-    assert f"{manifest.name}: It had changed" in done.out
+    assert f"{path.name}: It was missing in the collection" in done.out
     assert f"Run: vrag index verify --collection {home / 'restored'} --repair" in done.out
     assert vrag(home, "index", "verify", "-c", "restored").status == 1
 
 
+def test_a_backup_is_searched_in_place_and_not_changed(home: Path) -> None:
+    made = vrag(home, "index", "backup", "backups", "--json").json["snapshot"]["name"]
+    place = f"backups/{made}"
+    assert "48,200" in vrag(home, "ask", "How many passengers did the ferry carry?", "-c", place).out
+    (home / "more.md").write_text("more")
+    for command in (("add", "more.md"), ("verify", "--repair"), ("remove", "notes.md"), ("compact",)):
+        done = vrag(home, "index", *command, "-c", place)
+        assert done.status == 1
+        assert "is a backup and read-only" in done.err
+    assert sorted(path.name for path in (home / place).iterdir()) == ["backup.json", "collection.db"]
+
+
 def test_a_backup_is_reported_even_if_older_ones_cannot_be_deleted(home: Path) -> None:
     vrag(home, "index", "backup", "backups")
-    (old,) = (home / "backups" / "snapshots").iterdir()
+    (old,) = (home / "backups").glob("*/backup.json")
     old.write_bytes(b"damaged")
     done = vrag(home, "index", "backup", "backups", "--keep", "2")
     assert done.status == 1
     assert f"Backup {BackupStore(home / 'backups').names()[-1]} in " in done.out
-    assert f"Nothing was deleted: The snapshot {old} is damaged." in done.out
+    assert f"Nothing was deleted: The snapshot {old.parent} is damaged" in done.out
     done = vrag(home, "index", "backups", "backups", "--keep", "2")
     assert done.status == 1
     assert "Nothing was deleted" in done.err

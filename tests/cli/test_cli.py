@@ -14,6 +14,7 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from vrag import __version__
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli.root import create_app
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def test_a_document_that_is_gone_is_not_answered_from(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_question_is_answered_while_another_process_indexes(asked: Done, home: Home) -> None:
-    with FileLock(home.path / "collection" / "lock"):
+    with FileLock(home.path / "collection" / "build.lock"):
         done = home.start("ask", "docs", "What does a return ticket cost?")
         (home.path / "docs" / "new.txt").write_text("A new file.")
         waiting = home.start("ask", "docs", "What does a return ticket cost?")
@@ -251,9 +252,7 @@ def test_runs_say_what_to_do_where_there_is_none(tmp_path: Path) -> None:
     assert none.status == 1
     assert "No questions have been asked yet" in none.err
     assert "vrag ask" in none.err
-    empty = tmp_path / "collection" / "runs" / "20260101-000000-000000-0000"
-    (empty / "files").mkdir(parents=True)
-    (empty / "events.jsonl").touch()
+    RunStore(tmp_path / "collection" / "runs").add("20260101-000000-000000-0000", [], {})
     assert "Ask the question again" in home.vrag("runs", "show", "last").err
 
 
@@ -282,16 +281,14 @@ def test_a_wrong_setting_of_the_model_shows_before_anything_is_indexed(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_collection_that_another_process_is_just_making_is_told_of(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+def test_a_collection_that_another_process_is_just_making_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vrag.index.location.MIN_COMMIT_WAIT", 0.0)
     (tmp_path / "note.txt").write_text(NOTE)
-    home.vrag("index", "add", "note.txt")
-    made = tmp_path / "collection"
-    lock = next(path for path in made.iterdir() if "lock" in path.name)
-    other = Home(tmp_path / "other")
-    (other.path / "collection").mkdir(parents=True)
-    with FileLock(other.path / "collection" / lock.name):
-        done = other.vrag("ask", str(tmp_path / "note.txt"), "What does a ticket cost?")
+    (tmp_path / "collection").mkdir()
+    with FileLock(tmp_path / "collection" / "writer.lock"):
+        done = Home(tmp_path).vrag("ask", "note.txt", "What does a ticket cost?", "--wait", "0")
     assert done.status == 1
     assert "creating this collection" in done.err
 

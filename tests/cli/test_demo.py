@@ -8,14 +8,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from stored_items import change_header
 
 from vrag.cli.demo import FIRST_TIME, samples_collection
 from vrag.corpus.converter import CorpusOptions
 from vrag.index.collection import Collection
-from vrag.index.location import FILE_NAME
+from vrag.index.location import EARLIER
+from vrag.index.schema import SCHEMA
+from vrag.index.store import DATABASE
 from vrag.samples import corpus_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -24,30 +31,42 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "samples"
 
 
-def _changed(place: Path, **values: object) -> None:
-    Collection.create(place, CorpusOptions())
-    path = place / FILE_NAME
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+def of_a_newer_layout(place: Path) -> None:
+    with Collection.create(place).store.database.write() as connection:
+        connection.pragma("user_version", SCHEMA.version + 1)
+
+
+def of_an_older_layout(place: Path) -> None:
+    place.mkdir()
+    (place / EARLIER).write_text("{}")
+
+
+def of_another_reader(place: Path) -> None:
+    Collection.create(place)
+    change_header(place, corpus_fingerprint="another")
 
 
 def test_samples_of_this_version_are_used_again(samples: Path) -> None:
     Collection.create(samples, CorpusOptions())
     assert samples_collection() == samples
-    assert (samples / FILE_NAME).exists()
+    assert (samples / DATABASE).exists()
 
 
-@pytest.mark.parametrize("values", [{"schema": 1}, {"schema": 99}, {"corpus_fingerprint": "another"}])
-def test_samples_of_another_version_are_isolate_and_kept(samples: Path, values: dict[str, object]) -> None:
+@pytest.mark.parametrize("make", [of_an_older_layout, of_a_newer_layout, of_another_reader])
+def test_samples_of_another_version_are_isolate_and_kept(
+    samples: Path, make: Callable[[Path], object]
+) -> None:
     for number in range(2):
-        _changed(samples, **values)
+        make(samples)
+        kept = {path.name for path in samples.iterdir()}
         assert samples_collection() == samples
         assert not samples.exists()
-        assert (samples.with_name(f"samples-{number + 1}") / FILE_NAME).exists()
+        assert {path.name for path in samples.with_name(f"samples-{number + 1}").iterdir()} >= kept
 
 
 def test_damaged_samples_are_isolate(samples: Path) -> None:
     Collection.create(samples, CorpusOptions())
-    (samples / FILE_NAME).write_text("{")
+    (samples / DATABASE).write_bytes(b"x" * 5000)
     samples_collection()
     assert not samples.exists()
 

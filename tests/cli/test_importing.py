@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from old_indexes import draw, embed, write_faiss, write_node
+from stored_items import change_embedder
 from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.collection import Collection
-from vrag.index.integrity.sealed_json import seal_json
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def test_what_is_no_index_is_refused_with_a_way_out(tmp_path: Path) -> None:
 def test_what_was_bound_to_the_wrong_variant_of_gve_is_refused_with_the_way_out(tmp_path: Path) -> None:
     """Earlier versions bound such an index to `gve-reference:`, whose queries had other vectors."""
     run(old_index(tmp_path), "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B")
-    header = tmp_path / "collection" / "collection.json"
-    kept = json.loads(header.read_text())
-    kept["embedder"] |= {"name": "gve-reference:/m/GVE-3B", "fingerprint": "of an earlier version"}
-    header.write_bytes(seal_json(kept))
+    changes = {"name": "gve-reference:/m/GVE-3B", "fingerprint": "of an earlier version"}
+    change_embedder(tmp_path / "collection", **changes)
     with pytest.raises(FingerprintMismatch, match="were wrong") as refused:
         run(tmp_path / "old", "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B")
     assert "--embedder gve:/m/GVE-3B" in refused.value.hint
@@ -172,10 +170,7 @@ def test_a_server_that_only_the_collection_names_is_not_opened(
 ) -> None:
     old, files = old_index(tmp_path), ("--files", tmp_path / "files")
     run(old, *files, "--embedder", "tiny")
-    header = tmp_path / "collection" / "collection.json"
-    kept = json.loads(header.read_text())
-    kept["embedder"] |= {"name": server}
-    header.write_bytes(seal_json(kept))
+    change_embedder(tmp_path / "collection", name=server)
     settings.clear()
     CliRunner().invoke(app, ["index", "import", "--ocr", "never", str(old)])
     assert settings == []

@@ -16,7 +16,7 @@ from vrag.cli.terminal.last_collection import (
     remember_collection,
     use_memory,
 )
-from vrag.index.location import FILE_NAME
+from vrag.index.store import DATABASE
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_commands_that_write_and_servers_do_not_use_it(folder: Path) -> None:
 
 
 def test_a_collection_is_recognized_by_its_header() -> None:
-    assert HEADER_FILE == FILE_NAME
+    assert HEADER_FILE == DATABASE
 
 
 def test_messages_lead_to_the_collection_that_is_used(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.cli.root import is_out_of_memory
+from vrag.index.build import add
 from vrag.index.collection import Collection
 
 if TYPE_CHECKING:
@@ -17,14 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
-def test_a_limit_that_the_tables_do_not_fit_into_is_told_before_they_are_opened(tmp_path: Path) -> None:
-    Collection.create(tmp_path / "collection")
+def test_a_search_needs_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("The ferry sails at nine.")
+    add(Collection.create(tmp_path / "collection"), [tmp_path / "note.txt"])
     command = f"ulimit -v 600000; exec {sys.executable} -m vrag search --collection '{tmp_path}/collection' x"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
-    assert ended.returncode == 1
-    assert "limited to 586 MiB" in ended.stderr
-    assert "2,048 MiB" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

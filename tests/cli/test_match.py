@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from extras import require
 from PIL import Image
+from stored_items import change_embedder
 from typer.testing import CliRunner
 
 from vrag.cli.root import create_app
@@ -111,7 +112,7 @@ def test_an_item_is_matched_by_the_model_of_its_collection_alone(
     options = CorpusOptions(ocr="never", workers=1)
     collection = Collection.create(tmp_path / "c", options, embedder=embedder)
     add(collection, [page], embedder=embedder)
-    (row,) = collection.scan(["id"]).data.to_pylist()
+    (row,) = collection.store.read_items(["id"]).records()
     place = ("--collection", tmp_path / "c", "-o", tmp_path / "a.png")
     assert "Written" in run(row["id"], "red", *place)
     small = open_embedder(f"sentence:{model}", device="cpu", max_pixels=6272)
@@ -151,17 +152,13 @@ def test_a_server_that_only_the_collection_names_is_not_opened(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
     from vrag.index.collection import Collection
-    from vrag.index.integrity.sealed_json import seal_json
     from vrag.testing import HashEmbedder
 
     def opened(*_: object, **__: object) -> HashEmbedder:
         raise AssertionError("the server of a stranger is opened")
 
     Collection.create(tmp_path / "c", CorpusOptions(ocr="never", workers=1), embedder=HashEmbedder())
-    header = tmp_path / "c" / "collection.json"
-    kept = json.loads(header.read_text())
-    kept["embedder"] |= {"name": server}
-    header.write_bytes(seal_json(kept))
+    change_embedder(tmp_path / "c", name=server)
     monkeypatch.setattr("vrag.cli.search.load_embedder", opened)
     with pytest.raises(EmbedError, match="is a server and makes no maps"):
         run(page, "red", "--collection", tmp_path / "c")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import Done, run_vrag
+from extras import require
 
 from vrag.index.remote.remote_collection import FRESH_SECONDS
 
@@ -32,6 +33,7 @@ URL = "s3://shelves/notes"
 @pytest.fixture(scope="module")
 def endpoint() -> Generator[str]:
     """An S3-compatible server on this machine."""
+    require("s3", "s3fs")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto: Any = importlib.import_module("moto.server")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

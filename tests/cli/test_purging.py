@@ -13,8 +13,6 @@ import pytest
 from dated_runs import DatedRuns
 from typer.testing import CliRunner
 
-from vrag.agent.runs.run_meta import META
-from vrag.agent.runs.run_store import EVENTS, RunStore
 from vrag.cli.root import create_app
 from vrag.errors import RunError
 from vrag.index.collection import Collection
@@ -137,10 +135,10 @@ class TestPurge:
         runs.add(40)
         runs.add(2)
 
-        def refuse(store: RunStore, run: str) -> None:
+        def refuse(*_: object) -> None:
             raise RunError("The disk refuses.") from OSError()
 
-        monkeypatch.setattr(RunStore, "delete", refuse)
+        monkeypatch.setattr("vrag.agent.runs.run_store.delete_rows", refuse)
         assert "The disk refuses" in said(vrag("runs", "purge", "--older-than", "1d", "--yes"))
         assert [each.result for each in entries(home)] == ["begun", "failed"]
 
@@ -187,22 +185,6 @@ class TestPurge:
         assert "contradict each other" in said(vrag("runs", "purge", *both, "--yes"))
         assert runs.store.ids() == [run]
 
-    @pytest.mark.parametrize("name", [META, EVENTS])
-    def test_damaged_runs_stay_with_the_way_to_repair_them_and_go_one_by_one(
-        self, runs: DatedRuns, name: str
-    ) -> None:
-        run = runs.add(40, "alice", pinned=True)
-        (runs.store.directory / run / name).write_bytes(b"{\n")
-        shown = vrag("runs", "purge", "--user", "alice", "--pinned", "--yes").stdout
-        assert "No runs match." in shown
-        assert "1 damaged run may match" in shown
-        assert run in shown
-        assert "vrag index verify --repair" in shown
-        told = json.loads(vrag("runs", "purge", "--user", "alice", "--pinned", "--yes", "--json").stdout)
-        assert (told["deleted"], told["damaged"]) == (0, [run])
-        assert "Deleted: 1 run." in vrag("runs", "delete", run, "--yes").stdout
-        assert runs.store.ids() == []
-
 
 class TestDelete:
     def test_is_logged_with_the_run_and_the_number(self, home: Path, runs: DatedRuns) -> None:
@@ -222,22 +204,19 @@ class TestDelete:
         assert {e.user for e in entries(home)} == {getuser()}
         assert runs.store.ids() == []
 
-    def test_one_that_fails_is_logged_as_failed_with_what_was_deleted(
+    def test_one_that_fails_is_logged_as_failed_and_deletes_nothing(
         self, home: Path, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = runs.add(2)
-        runs.add(1, after=first)
-        delete = RunStore.delete
+        later = runs.add(1, after=first)
 
-        def refuse(store: RunStore, run: str) -> None:
-            if run == first:
-                raise RunError("The disk refuses.") from OSError()
-            delete(store, run)
+        def refuse(*_: object) -> None:
+            raise RunError("The disk refuses.") from OSError()
 
-        monkeypatch.setattr(RunStore, "delete", refuse)
+        monkeypatch.setattr("vrag.agent.runs.run_store.delete_rows", refuse)
         assert "The disk refuses" in said(vrag("runs", "delete", first, "--conversation", "--yes"))
-        assert [(e.result, e.runs) for e in entries(home)] == [("begun", None), ("failed", 1)]
-        assert runs.store.ids() == [first]
+        assert [(e.result, e.runs) for e in entries(home)] == [("begun", None), ("failed", None)]
+        assert runs.store.ids() == [later, first]
 
 
 class TestRoles:

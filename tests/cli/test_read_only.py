@@ -105,3 +105,21 @@ def test_runs_go_to_the_folder_of_the_settings(collection: Path, tmp_path: Path)
     session.ask("How many mangoes are there?")
     assert len(run_store(settings).ids()) == 1
     assert not (collection / "runs").exists()
+
+
+@pytest.mark.parametrize("setting", ["runs_dir", "search_url"])
+def test_runs_of_an_earlier_version_are_mentioned_once_and_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, setting: str
+) -> None:
+    folder = tmp_path / "data" / "runs"
+    (folder / "20260101-120000-000000-ab12").mkdir(parents=True)
+    events = folder / "20260101-120000-000000-ab12" / "events.jsonl"
+    events.write_text("{}")
+    monkeypatch.setattr("vrag.factory.session.user_data_path", lambda *_, **__: tmp_path / "data")  # pyright: ignore
+    value = os.fspath(folder) if setting == "runs_dir" else "http://127.0.0.1:1"
+    settings = load_settings(**{setting: value}).settings
+    for _ in range(2):
+        assert run_store(settings).ids() == []
+    (record,) = caplog.records
+    assert f"{folder} has 1 runs of an earlier version of vrag, which are not read." in record.getMessage()
+    assert events.read_text() == "{}"

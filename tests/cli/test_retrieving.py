@@ -68,7 +68,7 @@ def test_a_prepared_folder_has_its_own_documents_and_collection(prepared: Path) 
     told = measured(str(prepared))
     assert (told["questions"], told["skipped"], told["pages"]) == (2, 1, 2)
     assert (told["recall@1"], told["document_recall@10"]) == (1, 1)
-    assert (prepared / "collection" / "collection.json").is_file()
+    assert (prepared / "collection" / "collection.db").is_file()
     assert told["region_precision@1"] == told["estimates"]["region_precision@1"]["mean"] == 1
     assert 0 < told["region_recall@1"] < 0.5
     assert told["estimates"]["region_recall@5"]["n"] == 1
@@ -79,7 +79,7 @@ def test_a_file_of_questions_is_measured_on_the_documents_named(published: Path,
     line = (str(published / "rag_dataset.json"), "--docs", str(published / "pdf"))
     told = measured(*line, "--collection", str(tmp_path / "c"))
     assert (told["recall@1"], told["region_precision@1"]) == (1, 1)
-    assert (tmp_path / "c" / "collection.json").is_file()
+    assert (tmp_path / "c" / "collection.db").is_file()
     assert invoked("retrieval", line[0]).exit_code == 2
 
 

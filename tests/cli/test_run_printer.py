@@ -57,7 +57,7 @@ def test_what_each_step_cost_is_told_and_adds_up(tmp_path: Path) -> None:
     agent = open_agent(load_settings(agent="vimrag").settings, tiny_corpus())
     with RunStore(tmp_path).record() as recording:
         events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
-    told = run_as_json(StoredRun(recording.id, recording.directory, tuple(events)))
+    told = run_as_json(StoredRun(recording.id, RunStore(tmp_path), tuple(events)))
     reported = [event for event in events if isinstance(event, UsageReported)]
     assert len(told["steps"]) == len(reported) > 1
     for step, event in zip(told["steps"], reported, strict=True):
@@ -95,7 +95,7 @@ def started(policy: str = "chat:m", limits: Limits | None = None) -> RunStarted:
 def said(
     capsys: pytest.CaptureFixture[str], path: Path, *events: Event, state: RunState = RunState.FINISHED
 ) -> str:
-    print_end(StoredRun("0", path, events), state)
+    print_end(StoredRun("0", RunStore(path), events), state)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -158,7 +158,7 @@ def test_notices_about_the_run_stand_with_its_answer(
     begun = started().model_copy(update={"notices": (notice,)})
     end = AnswerGiven(**BASE, text="42", evidence=(), stop_reason=StopReason.ANSWERED)
     assert f"Note: {notice}" in " ".join(said(capsys, tmp_path, begun, end).split())
-    assert run_as_json(StoredRun("0", tmp_path, (begun, end)))["notices"] == [notice]
+    assert run_as_json(StoredRun("0", RunStore(tmp_path), (begun, end)))["notices"] == [notice]
 
 
 def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
@@ -201,7 +201,7 @@ def test_a_run_that_failed_tells_the_time_that_its_tries_took(
     last: dict[str, Any] = {**first, "ts": 14.2}
     failed = RunFailed(**last, boundary="ModelError", message="Gone.", stop_reason=StopReason.MODEL_ERROR)
     assert "1 step, 0 visual tokens, 14.2 s" in said(capsys, tmp_path, started(), retried, failed)
-    told = run_as_json(StoredRun("0", tmp_path, (started(), retried, failed)))
+    told = run_as_json(StoredRun("0", RunStore(tmp_path), (started(), retried, failed)))
     assert (told["usage"]["steps"], told["usage"]["seconds"]) == (1, 14.2)
 
 
@@ -372,7 +372,7 @@ def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.Ca
     agent = open_agent(load_settings(agent="vimrag").settings, tiny_corpus())
     with RunStore(tmp_path).record() as recording:
         events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
-    stored = StoredRun(recording.id, recording.directory, tuple(events))
+    stored = StoredRun(recording.id, RunStore(tmp_path), tuple(events))
     print_end(stored, RunState.FINISHED)
     said = capsys.readouterr().out
     assert stored.result.graph is not None
@@ -387,7 +387,7 @@ def test_a_terminal_shows_formulas_as_they_were_written(
         monkeypatch.setattr(name, screen)
     text = "So:\n\nIt is $x_1$.\n\n$$\ny_1\n$$"
     end = AnswerGiven(**BASE, text=text, evidence=(), stop_reason=StopReason.ANSWERED)
-    print_end(StoredRun("0", tmp_path, (started(), end)), RunState.FINISHED)
+    print_end(StoredRun("0", RunStore(tmp_path), (started(), end)), RunState.FINISHED)
     assert isinstance(screen.file, io.StringIO)
     printed = screen.file.getvalue()
     assert "It is $x_1$." in printed

@@ -1,4 +1,4 @@
-"""What a search loads: the second of an unchanged collection opens no database."""
+"""What a command loads, and how often it opens its collection."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from command_line import run_vrag
 
+from vrag.index.store import DATABASE
+from vrag.storage import database
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+    from vrag.storage.connection import Connection
 
 
-HEAVY = {"lancedb", "pandas", "pyarrow.dataset", "torch", "fastapi", "httpx", "vrag.agent.events"}
+HEAVY = {"pandas", "pyarrow", "torch", "fastapi", "httpx", "vrag.agent.events"}
 LOADED = (
     "import atexit, json, sys\n"
     "from vrag.cli import main\n"
@@ -66,32 +70,61 @@ def found(output: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_only_after_a_change_a_search_opens_the_tables(home: Path) -> None:
+def test_a_search_loads_nothing_that_it_does_not_need_also_after_a_change(home: Path) -> None:
     first = run(home, "search", "ferry shore", "--json")
     second = run(home, "search", "ferry shore", "--json")
     assert first[:2] == second[:2]
-    assert not HEAVY.intersection(second[2])
-    assert "lancedb" in first[2], "the copies come from somewhere"
     (home / "more.md").write_text("Another ferry to the shore.\n")
     assert status(home, "index", "add", "more.md") == 0
     third = run(home, "search", "ferry shore", "--json")
     assert set(found(third[1])) == {*found(first[1]), "more.md"}
-    fourth = run(home, "search", "ferry shore", "--json")
-    assert (third[1], "lancedb" in third[2], "lancedb" in fourth[2]) == (fourth[1], True, False)
+    for each in (first, second, third):
+        assert not HEAVY.intersection(each[2])
 
 
-def test_asking_a_folder_in_which_nothing_has_changed_opens_no_tables(home: Path) -> None:
+@pytest.mark.slow
+def test_adding_and_asking_load_no_engine_for_data_frames(home: Path) -> None:
     question = "How many passengers did the ferry carry in 2024?"
+    (home / "more.md").write_text("Another ferry to the shore.\n")
+    added = run(home, "index", "add", "more.md")
     first, second = (run(home, "ask", "note.md", question, "--json") for _ in range(2))
-    assert first[0] == second[0] == 0
+    assert added[0] == first[0] == second[0] == 0
     assert json.loads(first[1])["answer"] == json.loads(second[1])["answer"]
-    assert not {"lancedb", "pandas"}.intersection(second[2])
+    for each in (added, first, second):
+        assert not {"pandas", "pyarrow", "torch"}.intersection(each[2])
 
 
-def test_verify_looks_at_the_tables_and_not_at_copies(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "opened"),
+    [
+        (["search", "ferry"], 1),
+        (["ask", "How many passengers did the ferry carry?"], 1),
+        (["index", "add", "note.md"], 1),
+        (["index", "status"], 1),
+    ],
+)
+def test_a_command_opens_the_database_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch, line: list[str], opened: int
+) -> None:
+    places: list[Path] = []
+    connect = database.connect
+
+    def note(path: Path, **options: bool) -> Connection:
+        if path.name == DATABASE and threading.current_thread() is threading.main_thread():
+            places.append(path)
+        return connect(path, **options)
+
+    monkeypatch.setattr(database, "connect", note)
+    assert status(home, *line) == 0
+    assert len(places) <= opened
+
+
+def test_verify_looks_at_the_database_and_not_at_caches(home: Path) -> None:
     for _ in range(2):
         assert status(home, "search", "ferry") == 0
     assert status(home, "index", "verify") == 0
-    for file in (home / "collection" / "index" / "items.lance" / "data").iterdir():
-        file.unlink()
+    path = home / "collection" / DATABASE
+    data = bytearray(path.read_bytes())
+    data[data.index(b"48,200 passengers")] ^= 1
+    path.write_bytes(data)
     assert status(home, "index", "verify") == 1

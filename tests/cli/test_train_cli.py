@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from extras import require
+from stored_events import read_events, write_events
 from typer import BadParameter
 from typer.testing import CliRunner
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli.root import create_app
 from vrag.cli.train.local_jobs import open_weighted_scorer
 from vrag.errors import SettingsError, TrainingError, VragError
@@ -241,8 +243,9 @@ class TestRefusals:
                 "--steps", 1, "--device", "cpu")  # fmt: skip
         done(*line)
         assert "Resumed after step 1" in done(*line)
-        message = next(path for path in (tmp_path / "shown").rglob("*.json") if path.parent.name == "files")
-        message.write_text(message.read_text() + " ")
+        store = RunStore(tmp_path / "shown" / "runs")
+        first, *others = read_events(store, store.ids()[0])
+        write_events(store, store.ids()[0], [first.replace(b'"step":0', b'"step":1'), *others])
         assert "other settings: runs" in refusal(invoke(*line))
 
     def test_to_stop_at_an_accuracy_needs_questions(self, desk: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands that find a collection busy: how long they wait, and how they end."""
+"""Commands that find a collection busy: how long they wait, and how they end; and what they leave open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING
 
 import pytest
 from command_line import run_vrag
+from command_line import vrag as run_in
 
 import vrag
 from vrag.corpus.discover import read_source
@@ -24,6 +25,7 @@ from vrag.index.maintenance import count_unread
 from vrag.index.manifest import Writer
 from vrag.server.runs.schema import AgentSelection
 from vrag.settings import load_settings
+from vrag.storage.database import open_databases
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -40,10 +42,10 @@ def busy(tmp_path: Path) -> Collection:
     return Collection.open(tmp_path / "c")
 
 
-@pytest.mark.parametrize("command", ["add b.txt", "remove a.txt", "prune", "compact", "verify"])
+@pytest.mark.parametrize("command", ["add b.txt", "remove a.txt", "prune", "compact", "verify --repair"])
 def test_a_busy_collection_has_its_own_exit_status(tmp_path: Path, busy: Collection, command: str) -> None:
     (tmp_path / "b.txt").write_text("new")
-    with busy.lock():
+    with busy.build():
         line = ["index", *command.split(), "-c", "c", "--wait", "0"]
         done = run_vrag(*line, cwd=tmp_path)
     assert done.status == 4
@@ -52,7 +54,7 @@ def test_a_busy_collection_has_its_own_exit_status(tmp_path: Path, busy: Collect
 
 
 def test_the_setting_is_how_long_a_command_waits(tmp_path: Path, busy: Collection) -> None:
-    with busy.lock():
+    with busy.build():
         done = run_vrag("index", "remove", "a.txt", "-c", "c", cwd=tmp_path, VRAG_WAIT="0.05")
     assert done.status == 4
     assert "It did not end within 0.05 s." in done.err
@@ -69,14 +71,14 @@ def test_no_other_wait_is_accepted(tmp_path: Path, seconds: str) -> None:
 def test_python_waits_as_the_setting_says(tmp_path: Path, busy: Collection) -> None:
     session = vrag.open(collection=tmp_path / "c", wait=0.05)
     (tmp_path / "b.txt").write_text("new")
-    with busy.lock(), pytest.raises(CollectionBusy, match=r"within 0\.05 s"):
+    with busy.build(), pytest.raises(CollectionBusy, match=r"within 0\.05 s"):
         session.add(tmp_path / "b.txt")
     assert session.add(tmp_path / "b.txt").added == 1
 
 
 def test_a_question_is_answered_from_what_is_indexed(tmp_path: Path, busy: Collection) -> None:
     (tmp_path / "b.txt").write_text("new")
-    with busy.lock():
+    with busy.build():
         line = ["ask", "a.txt", "b.txt", "When does the ferry sail?", "-c", "c", "--wait", "0.05"]
         done = run_vrag(*line, cwd=tmp_path)
     assert done.status == 0, done.err
@@ -87,7 +89,7 @@ def test_a_question_is_answered_from_what_is_indexed(tmp_path: Path, busy: Colle
 def test_ctrl_c_ends_the_wait(tmp_path: Path, busy: Collection) -> None:
     command = [sys.executable, "-m", "vrag", "index", "prune", "-c", "c", "--wait", "600"]
     with (
-        busy.lock(),
+        busy.build(),
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as waiting,
     ):
         assert waiting.stderr is not None
@@ -98,7 +100,7 @@ def test_ctrl_c_ends_the_wait(tmp_path: Path, busy: Collection) -> None:
 
 def test_a_file_that_cannot_be_read_now_is_busy_not_unreadable(tmp_path: Path, busy: Collection) -> None:
     (tmp_path / "b.txt").write_text("new")
-    with busy.lock():
+    with busy.build():
         done = run_vrag("ask", "b.txt", "What is new?", "-c", "c", "--wait", "0.05", "--json", cwd=tmp_path)
     assert done.status == 4
     assert f"(process {os.getpid()} on " in done.json["failure"]
@@ -108,7 +110,7 @@ def test_a_file_that_cannot_be_read_now_is_busy_not_unreadable(tmp_path: Path, b
 
 def test_a_file_that_is_not_there_or_of_no_kind_is_not_busy(tmp_path: Path, busy: Collection) -> None:
     (tmp_path / "b.xyz").write_text("?")
-    with busy.lock():
+    with busy.build():
         done = run_vrag("ask", "b.xyz", "What?", "-c", "c", "--wait", "0", cwd=tmp_path)
     assert (done.status, "Supported: " in done.err) == (1, True)
 
@@ -122,7 +124,7 @@ def reading(tmp_path: Path, busy: Collection) -> Generator[Path]:
     assert run_vrag("index", "add", "folder", "-c", "c", cwd=tmp_path).status == 0
     for name in ("b", "c"):
         (folder / f"{name}.txt").write_text(f"The file {name}.")
-    with busy.lock():
+    with busy.build() as staging:
         sources = map(read_source, sorted(folder.glob("[bc].txt")))
         begun = [
             Document(
@@ -131,7 +133,7 @@ def reading(tmp_path: Path, busy: Collection) -> Generator[Path]:
             )
             for s in sources
         ]  # fmt: skip
-        Writer(busy).begin(begun)
+        Writer(busy, staging).begin(begun)
         yield folder
 
 
@@ -165,7 +167,7 @@ def test_so_does_an_answer_of_a_server(tmp_path: Path, reading: Path) -> None:
 
 def test_files_that_nobody_reads_yet_are_said_to_wait(tmp_path: Path, busy: Collection) -> None:
     (tmp_path / "b.txt").write_text("new")
-    with busy.lock():
+    with busy.build():
         session = vrag.open(tmp_path / "a.txt", tmp_path / "b.txt", collection=tmp_path / "c", wait=0)
         notices = session.ask("When does the ferry sail?").notices
     assert notices == ("1 of 2 files is not read yet: a process is writing.",)
@@ -173,7 +175,7 @@ def test_files_that_nobody_reads_yet_are_said_to_wait(tmp_path: Path, busy: Coll
 
 @pytest.mark.slow
 def test_what_a_dead_process_left_unfinished_is_not_being_read(tmp_path: Path, reading: Path) -> None:
-    writer = tmp_path / "c" / "writer.json"
+    writer = tmp_path / "c" / "build.json"
     assert count_unread([Collection.open(tmp_path / "c")]) is not None
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
@@ -181,3 +183,38 @@ def test_what_a_dead_process_left_unfinished_is_not_being_read(tmp_path: Path, r
     assert count_unread([Collection.open(tmp_path / "c")]) is None
     writer.write_text(json.dumps({"pid": gone.pid, "host": "another"}))
     assert count_unread([Collection.open(tmp_path / "c")]) is not None
+
+
+def test_a_command_leaves_nothing_in_the_log_and_no_connection(home: Path) -> None:
+    (home / "more.md").write_text("The harbour closes at ten.")
+    before = set(map(id, open_databases()))
+    for line in (
+        ["index", "add", "more.md"],
+        ["search", "harbour"],
+        ["ask", "When does the harbour close?"],
+        ["index", "remove", "more.md"],
+        ["runs", "rename", "last", "Harbour"],
+        ["runs", "delete", "last", "--yes"],
+        ["index", "add", "more.md"],
+        ["index", "prune"],
+        ["index", "compact"],
+        ["index", "verify", "--repair"],
+    ):
+        done = run_in(home, *line)
+        assert done.status == 0, (line, done)
+        logs = {path.name: path.stat().st_size for path in home.rglob("*-wal")}
+        assert logs.keys() <= {"collection.db-wal", "runs.db-wal"}
+        assert not any(logs.values()), (line, logs)
+        opened = [each for each in open_databases() if id(each) not in before]
+        assert not any(map(attrgetter("is_open"), opened)), line
+
+
+def test_a_killed_writer_does_not_keep_the_log(home: Path) -> None:
+    """The next command that reads moves it to the database."""
+    collection = Collection.open(home / "collection")
+    with collection.store.change() as change:
+        change.put_header(collection.header.to_json())
+    wal = home / "collection" / "collection.db-wal"
+    assert wal.stat().st_size
+    assert run_in(home, "search", "ferry").status == 0
+    assert wal.stat().st_size == 0

@@ -47,14 +47,25 @@ def test_unknown_suffixes_are_reported_and_hidden_files_are_not(tmp_path: Path) 
 
 
 def test_the_insides_of_a_collection_are_no_documents(tmp_path: Path) -> None:
-    inside = tmp_path / "mine" / "items" / "0123"
-    inside.mkdir(parents=True)
-    (inside / "1.jpg").write_bytes(b"x")
-    (tmp_path / "mine" / "collection.json").write_text("{}")
+    """Neither of this version nor of an earlier one; nor those of a backup."""
+    for name, files in {
+        "mine": ("collection.db", "writer.lock", "runs/a.txt"),
+        "backup": ("collection.db", "backup.json"),
+        "old": ("collection.json", "items/0123/1.jpg"),
+    }.items():
+        for file in files:
+            path = tmp_path / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
     (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "records").mkdir()
+    for file in ("collection.db", "b.txt"):
+        (tmp_path / "records" / file).write_text("of another program")
     found = list(find([tmp_path]))
-    assert [path for path in found if isinstance(path, Path)] == [tmp_path / "a.txt"]
-    assert [one.path for one in found if isinstance(one, Skipped)] == [tmp_path / "mine"]
+    files = [path.relative_to(tmp_path).as_posix() for path in found if isinstance(path, Path)]
+    assert files == ["a.txt", "records/b.txt"]
+    skipped = [each.path.relative_to(tmp_path).as_posix() for each in found if isinstance(each, Skipped)]
+    assert skipped == ["backup", "mine", "old", "records/collection.db"]
 
 
 def test_each_file_comes_once_however_often_it_is_named(tmp_path: Path) -> None:

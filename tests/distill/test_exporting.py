@@ -139,7 +139,7 @@ def test_a_missing_or_damaged_file_is_refused(store: SampleStore, tmp_path: Path
         run = record_run(store, SEARCH, ANSWER)
         called = next(event for event in run.events if isinstance(event, ModelCalled))
         name = trace(run).images[0].sha256 if suffix == "jpg" else called.messages[0]
-        file = run.file(name, suffix)
+        file = run.path(name)
         data = file.read_bytes()
         file.write_bytes(data[:-1])
         with pytest.raises(SampleError, match="damaged"):

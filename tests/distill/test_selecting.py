@@ -47,7 +47,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     record_sample(store, "unshown", SEARCH, write_turn("It says so.", Answer("48,200 [3].")))
     record_sample(store, "abstains", SEARCH, write_turn("It is not there.", Answer("Not answerable")))
     gone = record_sample(store, "gone", SEARCH, ANSWER)
-    shutil.rmtree(store.runs.directory / (gone.run or "?"))
+    store.runs.delete(gone.run or "?")
     broken = SampleAttempt(run="20260101-0", reason="The planner: no answer.")
     add_record(
         store,

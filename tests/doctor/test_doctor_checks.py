@@ -375,15 +375,16 @@ def test_several_collections_are_looked_at_one_by_one(filled: Path, tmp_path: Pa
 
 
 def test_a_damaged_picture_fails(filled: Path) -> None:
-    for picture in (filled / "items").rglob("*.jpg"):
-        picture.write_bytes(b"no picture")
+    collection = Collection.open(filled)
+    for name in collection.store.named_blobs():
+        collection.store.blobs.path(name).write_bytes(b"no picture")
     check = looked_at(collection=str(filled))["collection"]
     assert (check.status, "is damaged" in check.message) == (CheckStatus.FAILED, True)
 
 
 def test_a_damaged_header_fails(tmp_path: Path) -> None:
     Collection.create(tmp_path / "collection")
-    (tmp_path / "collection" / "collection.json").write_text("{")
+    (tmp_path / "collection" / "collection.db").write_bytes(b"x" * 5000)
     check = looked_at(collection=str(tmp_path / "collection"))["collection"]
     assert (check.status, "damaged" in check.message) == (CheckStatus.FAILED, True)
 

@@ -23,7 +23,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def texts(collection: Collection) -> list[str]:
-    return sorted(collection.scan(["text"]).data["text"].to_pylist())
+    return sorted(collection.store.read_items(["text"]).column("text"))
 
 
 def the_document(collection: Collection) -> Document:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_conversion import FakeConversion
 
-from vrag.index import embed_items
 from vrag.index.collection import Collection
+from vrag.index.vectors import embed_items
 
 if TYPE_CHECKING:
     from pathlib import Path

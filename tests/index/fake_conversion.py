@@ -9,6 +9,8 @@ from PIL import Image
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
 from vrag.geometry import Box, Size
 from vrag.index.manifest import read_manifest
+from vrag.index.schema import blob_of
+from vrag.index.vectors.vector_index import read_vectors
 from vrag.types import Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
@@ -84,11 +86,18 @@ class FakeConversion:
 
 def contents(collection: Collection) -> dict[str, object]:
     """Everything a collection holds, in an order of its own: equal for equal collections."""
-    names = collection.item_table.schema.names
-    items = sorted(collection.scan(names).data.to_pylist(), key=lambda row: (row["id"], row["text"]))
-    pictures = {
-        path.relative_to(collection.items_dir).as_posix(): path.read_bytes()
-        for path in collection.items_dir.rglob("*")
-        if path.is_file()
+    store = collection.store
+    ids = store.read_items(["id"]).column("id")
+    items = sorted(store.items(ids).values(), key=lambda item: item.id)
+    files = {item.image for item in items} | {item.clip.path for item in items if item.clip}
+    pictures = {name: store.blobs.read(blob_of(name)) for name in sorted(filter(None, files))}
+    vectors = (
+        {id: each.tolist() for id, each in read_vectors(collection)} if collection.header.embedder else {}
+    )
+    return {
+        "items": items,
+        "files": read_manifest(collection),
+        "pictures": pictures,
+        "vectors": vectors,
+        "hash": store.item_hash,
     }
-    return {"items": items, "files": read_manifest(collection), "pictures": pictures}

@@ -11,6 +11,7 @@ from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
 from vrag.index.reference.index_import import ImportReport, import_indexes
+from vrag.index.vectors.vector_index import read_vectors
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -49,10 +50,11 @@ def stored(target: Path) -> dict[str, tuple[Item, NDArray[np.float64]]]:
     collection = Collection.open(target)
     mark = collection.header.embedder
     assert mark is not None
-    column = "vector" if mark.kind is VectorKind.SINGLE else "vectors"
-    rows = collection.scan(["id", column]).data.to_pylist()
-    items = collection.items([row["id"] for row in rows])
-    return {items[row["id"]].document_name: (items[row["id"]], np.array(row[column])) for row in rows}
+    vectors: dict[str, NDArray[Any]] = {id: np.array(each) for id, each in read_vectors(collection)}
+    if mark.kind is VectorKind.SINGLE:
+        vectors = {id: each[0] for id, each in vectors.items()}
+    items = collection.items(list(vectors))
+    return {item.document_name: (item, vectors[id]) for id, item in items.items()}
 
 
 ANY_JSON = st.recursive(

@@ -8,6 +8,8 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -42,6 +44,7 @@ class Storage:
 
 def serve() -> Generator[Storage]:
     """Starts a server on a free port, and stops it."""
+    require("s3", "s3fs")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto: Any = importlib.import_module("moto.server")
     backends: Any = importlib.import_module("moto.backends")

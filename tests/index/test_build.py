@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from built_files import FAILED, PARTIAL, PENDING, READY, texts, the_document, write
+from stored_items import location_of
 
 from vrag.cli.terminal.console import print_add_report
 from vrag.corpus.converter import CorpusOptions
@@ -53,13 +54,13 @@ class TestAdd:
     ) -> None:
         write(folder / "a.txt", "one")
         add(collection, [folder])
-        version = collection.table_version, collection.file_table.version
+        version = collection.version
         monkeypatch.setattr(build, "read_source", None)
 
         report = add(collection, [folder])
 
         assert report.unchanged == 1
-        assert (collection.table_version, collection.file_table.version) == version
+        assert (collection.version) == version
 
     def test_a_file_only_touched_is_read_but_not_made_again(
         self, collection: Collection, folder: Path, conversion: FakeConversion
@@ -84,8 +85,8 @@ class TestAdd:
 
         assert (report.added, report.changed) == (0, 1)
         assert texts(collection) == ["pic new"]
-        assert len([p for p in collection.items_dir.rglob("*") if p.is_file()]) == 1
-        assert verify(collection).ok
+        assert len(list(collection.store.blobs.names())) == 1
+        assert verify(location_of(collection)).ok
 
     def test_a_changed_file_that_now_fails_keeps_nothing_of_the_old(
         self, collection: Collection, folder: Path
@@ -116,7 +117,7 @@ class TestAdd:
         assert len(conversion.made) == 2
         assert [d.status for d in collection.documents()] == [FAILED, PARTIAL]
         assert [entry.rows for entry in read_manifest(collection).values()] == [0, 2]
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
     def test_failures_are_tried_again_on_request(
         self, collection: Collection, folder: Path, conversion: FakeConversion
@@ -142,7 +143,7 @@ class TestAdd:
         collection = Collection.create(folder / "collection")
         write(folder / "a.txt", "pic one")
         add(collection, [folder])
-        (collection.items_dir / "b.txt").write_text("two")
+        (collection.directory / "b.txt").write_text("two")
 
         report = add(collection, [folder])
 
@@ -242,8 +243,7 @@ class TestAdd:
 
         add(collection, [folder])
 
-        assert collection.table_version < 12
-        assert collection.file_table.version < 16
+        assert collection.version < 16
 
     @pytest.mark.slow
     def test_ten_thousand_known_files_are_checked_quickly(
@@ -289,7 +289,7 @@ class TestGuards:
     def test_one_writer_at_a_time(self, collection: Collection, folder: Path) -> None:
         write(folder / "a.txt", "one")
         other = Collection.open(collection.directory)
-        with other.lock(), pytest.raises(CollectionBusy, match=rf"process {os.getpid()} on"):
+        with other.build(), pytest.raises(CollectionBusy, match=rf"process {os.getpid()} on"):
             add(collection, [folder])
         add(collection, [folder])
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from built_files import READY, texts, the_document, write
 from fake_conversion import contents
+from stored_items import location_of
 
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
+from vrag.index.location import STAGING
 from vrag.index.maintenance import compact, prune, remove
 from vrag.index.manifest import Writer
-from vrag.index.tables.table import Table
+from vrag.index.store import CollectionStore
+from vrag.storage.blobs import BlobStore
+from vrag.storage.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from fake_conversion import FakeConversion
+
+    from vrag.storage.connection import Connection
 
 
 pytestmark = pytest.mark.usefixtures("conversion")
@@ -32,24 +38,40 @@ class Killed(BaseException):
 
 
 class Assassin:
-    """Kills before or after the n-th write to any table, or before the n-th picture's row."""
+    """Kills before or after the n-th commit, or the n-th time that blobs are put on the disk or deleted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, *, after: bool) -> None:
         self.left = at
         self._after = after
-        for name in ("append", "upsert", "delete", "update", "compact"):
-            monkeypatch.setattr(Table, name, self._wrap(getattr(Table, name)))
+        for kind, names in ((CollectionStore, ("erase", "compact")), (BlobStore, ("sync", "delete"))):
+            for name in names:
+                monkeypatch.setattr(kind, name, self._wrap(getattr(kind, name)))
+        write = Database.write
 
-    def _wrap(self, write: Callable[..., None]) -> Callable[..., None]:
-        def wrapped(table: Table, *args: object) -> None:
-            self.left -= 1
-            if self.left == 0 and not self._after:
-                raise Killed
-            write(table, *args)
-            if self.left == 0:
-                raise Killed
+        @contextmanager
+        def write_once(database: Database, wait: float | None = None) -> Generator[Connection]:
+            self._count(after=False)
+            with write(database, wait) as connection:
+                yield connection
+            self._kill(after=True)
+
+        monkeypatch.setattr(Database, "write", write_once)
+
+    def _wrap(self, call: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*args: object) -> None:
+            self._count(after=False)
+            call(*args)
+            self._kill(after=True)
 
         return wrapped
+
+    def _count(self, *, after: bool) -> None:
+        self.left -= 1
+        self._kill(after=after)
+
+    def _kill(self, *, after: bool) -> None:
+        if self.left == 0 and self._after == after:
+            raise Killed
 
 
 def scene(folder: Path) -> list[Callable[[Collection], object]]:
@@ -112,7 +134,7 @@ class TestKilled:
             scene(folder)[step](again)
             add(again, [folder])
             assert contents(again) == expected, f"killed at write {at}"
-            assert verify(again).ok
+            assert verify(location_of(again)).ok
             if assassin.left > 0:
                 assert at > 1
                 return
@@ -124,7 +146,7 @@ class TestKilled:
         path = write(folder / "a.txt", "pic one", "pic two")
 
         def leave_a_part(id: str) -> None:
-            part = collection.items_dir / id.split("-", maxsplit=1)[0] / "9.jpg.part"
+            part = collection.directory / STAGING / id.split("-", maxsplit=1)[0] / "9.jpg.part"
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(b"x")
             raise Killed
@@ -134,7 +156,7 @@ class TestKilled:
             add(collection, [path])
         conversion.before_item = lambda _: None
         add(collection, [path])
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
     def test_twice_in_a_row(
         self, tmp_path: Path, folder: Path, conversion: FakeConversion, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +166,7 @@ class TestKilled:
         collection = Collection.create(tmp_path / "victim")
         for _ in range(30):
             with monkeypatch.context() as patch:
-                Assassin(patch, 3, after=False)
+                Assassin(patch, 6, after=False)
                 try:
                     add(collection, [folder])
                 except Killed:

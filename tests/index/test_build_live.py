@@ -9,8 +9,8 @@ from fake_conversion import contents
 
 from vrag.index.build import add, add_live
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
 from vrag.index.manifest import Writer
+from vrag.index.vectors.embed_items import local
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:

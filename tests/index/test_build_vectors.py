@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from built_files import texts, write
+from stored_items import location_of, vectors_by_text
 
 from vrag.embed.embedder import EmbedContent, Modality, VectorKind
 from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
@@ -59,16 +60,17 @@ class Picky(NumberEmbedder):
 
 
 class TestVectors:
-    def test_vectors_are_columns_of_their_items(self, tmp_path: Path, folder: Path) -> None:
+    def test_vectors_are_stored_with_their_items(self, tmp_path: Path, folder: Path) -> None:
         collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
         write(folder / "a.txt", *(f"line {n}" for n in range(150)))
 
         add(collection, [folder], embedder=NumberEmbedder())
 
-        rows = collection.scan(["text", "vector"]).data.to_pylist()
-        assert len(rows) == 150
-        assert all(row["vector"] == [len(row["text"]), int(row["text"].split()[-1])] for row in rows)
-        assert verify(collection).ok
+        found = vectors_by_text(collection)
+        assert len(found) == 150
+        expected = {text: [[len(text), int(text.split()[-1])]] for text in found}
+        assert {text: vectors.tolist() for text, vectors in found.items()} == expected
+        assert verify(location_of(collection)).ok
 
     def test_many_vectors_of_an_item_are_kept_whole_in_half_precision(
         self, tmp_path: Path, folder: Path
@@ -79,10 +81,10 @@ class TestVectors:
 
         add(collection, [folder], embedder=embedder)
 
-        for row in collection.scan(["text", "vectors"]).data.to_pylist():
-            (expected,) = embedder.embed_items([EmbedContent(text=row["text"])])
-            assert np.array_equal(np.array(row["vectors"], np.float16), expected.astype(np.float16))
-        assert verify(collection).ok
+        for text, vectors in vectors_by_text(collection).items():
+            (expected,) = embedder.embed_items([EmbedContent(text=text)])
+            assert np.array_equal(vectors, expected.astype(np.float16))
+        assert verify(location_of(collection)).ok
 
     @pytest.mark.parametrize("made", [True, False])
     def test_another_embedder_is_refused(self, tmp_path: Path, folder: Path, *, made: bool) -> None:
@@ -100,7 +102,7 @@ class TestVectors:
             add(collection, [folder], embedder=broken())
         assert texts(collection) == []
         add(collection, [folder], embedder=NumberEmbedder())
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
     def test_what_cannot_be_embedded_costs_itself_alone_and_says_why(
         self, tmp_path: Path, folder: Path
@@ -115,7 +117,7 @@ class TestVectors:
         assert problem.status is DocumentStatus.PARTIAL
         assert "Sevens are too much." in problem.reason
         assert "not finite" in problem.reason
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
         assert add(collection, [folder], embedder=NumberEmbedder(), retry_failed=True).items == 2
         assert len(texts(collection)) == 9
 
@@ -137,5 +139,5 @@ class TestVectors:
         found, wanted = (engine.search([Query("line 7")], 20)[0] for engine in engines)
         assert [hit.item for hit in found] == [hit.item for hit in wanted] != []
         assert (status(collection).without_vector, status(plain).without_vector) == (9, 0)
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
         assert add(collection, [folder], embedder=images).items == 0

@@ -9,8 +9,6 @@ from vrag.corpus import discover
 from vrag.index import content_stamps
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.content_stamps import STAMPS_FILE
-from vrag.index.integrity.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +54,13 @@ def rewrite(path: Path, text: str) -> None:
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
+def forget_stamps(collection: Collection) -> None:
+    with collection.store.database.write() as connection:
+        connection.execute("DELETE FROM stamps")
+
+
 def texts(collection: Collection) -> list[str]:
-    return sorted(collection.scan(["text"]).data["text"].to_pylist())
+    return sorted(collection.store.read_items(["text"]).column("text"))
 
 
 @pytest.mark.usefixtures("old_files")
@@ -110,7 +113,7 @@ class TestUnchangedFiles:
     ) -> None:
         write(folder / "a.txt", "one")
         add(collection, [folder])
-        (collection.cache_dir / STAMPS_FILE).unlink()  # as in a collection of version 0.2
+        forget_stamps(collection)
 
         assert [add(collection, [folder]).unchanged for _ in range(2)] == [1, 1]
         assert hashed == ["a.txt"]
@@ -121,7 +124,7 @@ class TestUnchangedFiles:
     ) -> None:
         linked, restored = write(folder / "linked.txt", "one"), write(folder / "restored.txt", "two")
         add(collection, [folder])
-        version = collection.file_table.version
+        version = collection.version
         before = linked.stat().st_ctime_ns
         while linked.stat().st_ctime_ns == before:
             (folder.parent / "other name").unlink(missing_ok=True)
@@ -134,40 +137,7 @@ class TestUnchangedFiles:
         assert [add(collection, [folder]).unchanged for _ in range(2)] == [2, 2]
         assert sorted(hashed) == ["linked.txt", "restored.txt"]
         assert len(conversion.made) == 2
-        assert collection.file_table.version == version
-
-    def test_are_known_though_the_cache_cannot_be_written(
-        self, collection: Collection, folder: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def user_cache(name: str, *, appauthor: bool) -> Path:
-            del name, appauthor
-            return folder.parent / "of the user"
-
-        monkeypatch.setattr(content_stamps, "user_cache_path", user_cache)
-        write(folder / "a.txt", "one")
-        add(collection, [folder])
-        (collection.cache_dir / STAMPS_FILE).unlink()
-        (collection.cache_dir / STAMPS_FILE).mkdir()  # as where it is write-protected
-
-        assert [add(collection, [folder]).unchanged for _ in range(2)] == [1, 1]
-        assert hashed == ["a.txt"]
-
-    def test_are_hashed_again_when_what_is_known_is_damaged(
-        self, collection: Collection, folder: Path, hashed: list[str]
-    ) -> None:
-        write(folder / "a.txt", "one")
-        add(collection, [folder])
-        kept = collection.cache_dir / STAMPS_FILE
-        data = bytearray(kept.read_bytes())
-        data[len(data) // 2] ^= 1
-        kept.write_bytes(data)
-
-        assert [problem.file for problem in verify(collection).problems] == [f"cache/{STAMPS_FILE}"]
-        assert add(collection, [folder]).unchanged == 1
-        assert hashed == ["a.txt"]
-        kept.write_bytes(data)
-        verify(collection, repair=True)
-        assert verify(collection).ok
+        assert collection.version == version
 
 
 class TestTimesThatProveNothing:

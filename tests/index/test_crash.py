@@ -1,6 +1,6 @@
 """Real processes: killed while they write, and read while they write.
 
-The study with hundreds of kills, larger files and kills aimed at commits is `benchmarks/kills.py`.
+The study with hundreds of kills, of larger files and of every command is `benchmarks/durability.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_conversion import contents
 from PIL import Image
+from stored_items import location_of
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.index.build import add
@@ -76,15 +77,10 @@ def start(collection: Collection, files: Path, *, wait_for_reader: bool = False)
 
 
 def wait_for_commits(process: subprocess.Popen[bytes], collection: Collection, commits: int) -> bool:
-    """Until the table of items has so many more commits; whether the process still runs."""
-    versions = collection.directory / "index" / "items.lance" / "_versions"
-
-    def count() -> int:
-        return sum(1 for _ in versions.glob("*.manifest")) if versions.is_dir() else 0
-
-    target = count() + commits
+    """Until there are so many more commits; whether the process still runs."""
+    target = collection.version + commits
     while process.poll() is None:
-        if count() >= target:
+        if collection.version >= target:
             return True
         time.sleep(0.002)
     return False
@@ -110,7 +106,7 @@ def test_killed_ten_times_it_equals_a_clean_build(files: Path, tmp_path: Path) -
     clean = Collection.create(tmp_path / "clean", OPTIONS)
     add(clean, [files])
     assert contents(collection) == contents(clean)
-    assert verify(collection).ok
+    assert verify(location_of(collection)).ok
     assert collection.content_version == clean.content_version
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vector_tables import clusters, names, ranked
 
-from vrag.index.array_cache import StoredArrays
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, RabitqDense, Vectors, build_int8, build_rabitq
 from vrag.index.vectors.tiers import Tier, TierName
+from vrag.storage.array_cache import StoredArrays
 
 if TYPE_CHECKING:
     from pathlib import Path

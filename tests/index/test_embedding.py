@@ -16,8 +16,8 @@ from vrag.corpus.converter import Conversion, Converted, Failed, Finished, ItemC
 from vrag.embed.embedder import EmbedContent, Modality
 from vrag.errors import EmbedderFailedError, EmbedError
 from vrag.geometry import Size
-from vrag.index import embed_items
-from vrag.index.embed_items import MIN_BATCH, Embedded, content_of, embed_all
+from vrag.index.vectors import embed_items
+from vrag.index.vectors.embed_items import MIN_BATCH, Embedded, content_of, embed_all
 from vrag.testing import HashEmbedder, passage
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 

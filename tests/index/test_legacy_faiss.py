@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from legacy_imports import ANY_JSON, OPTIONS, picture, stored, take, text, vectors
 from old_indexes import STEM, draw, write_faiss
+from stored_items import location_of
 
 from vrag.errors import CollectionError
 from vrag.index.build import add
@@ -49,7 +50,7 @@ class TestFaiss:
         note = found["3.txt"][0]
         assert (note.text, note.uid, note.text_source) == ("Note 3", "squad-3", TextSource.FILE)
         assert found["slide_1.jpg"][0].image is None
-        assert verify(Collection.open(target)).ok
+        assert verify(location_of(Collection.open(target))).ok
 
     def test_where_a_collection_is_expected_the_hint_names_the_import(self, tmp_path: Path) -> None:
         old = write_faiss(tmp_path / "old", [text(1)], vectors(1))
@@ -71,7 +72,7 @@ class TestFaiss:
         plain = Collection.create(tmp_path / "plain", OPTIONS)
         add(plain, [here, elsewhere])
         collection = Collection.open(target)
-        assert collection.items([row["id"] for row in plain.scan(["id"]).data.to_pylist()]).keys()
+        assert collection.items([row["id"] for row in plain.store.read_items(["id"]).records()]).keys()
         for document in collection.documents():
             (item,) = (item for item, _ in stored(target).values() if item.document == document.id)
             assert item == plain.item(item.id), "the same item that indexing the file makes"
@@ -190,7 +191,7 @@ class TestFaiss:
         strange = ["a\0b.png", "\ud800.png", "../../etc/passwd", "x" * 5000 + ".png", 'it\'s "q" #1.png', "."]
         report = take(target, write_faiss(tmp_path / "old", [picture(p) for p in strange], vectors(6)))
         assert report.added.items == 6
-        assert verify(Collection.open(target)).ok
+        assert verify(location_of(Collection.open(target))).ok
         assert report.without_file == 6
 
     @pytest.mark.parametrize("lines", [2, 4])

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from legacy_imports import ANY_JSON, SINGLE, picture, stored, take, vectors
 from old_indexes import draw, write_faiss, write_node
+from stored_items import location_of
 
 from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
@@ -38,7 +39,7 @@ class TestHostileLists:
         report = take(target, write_faiss(old, entries, vectors(len(entries))), files=files)
         secrets = [item for item, _ in stored(target).values() if "hunter2" in item.text]
         assert secrets == []
-        assert verify(Collection.open(target)).ok
+        assert verify(location_of(Collection.open(target))).ok
         return len(entries) - report.without_file
 
     @pytest.mark.parametrize("kind", ["image", "video"])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from fake_conversion import contents
 from legacy_imports import OPTIONS, SINGLE, picture, stored, take, text, vectors
 from old_indexes import draw, embed, write_faiss, write_node
+from stored_items import count_items, location_of, put_files
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import FingerprintMismatch
@@ -23,7 +25,7 @@ from vrag.index.integrity.verification import verify
 from vrag.index.location import EmbedderRecord
 from vrag.index.maintenance import prune, remove
 from vrag.index.reference.entry_list import ListEntry
-from vrag.index.schema import file_rows
+from vrag.index.store import DATABASE
 from vrag.search.engine import Engine, Ranking
 from vrag.testing import HashEmbedder
 from vrag.types import ABSENT, DocumentStatus, Query
@@ -117,7 +119,7 @@ class TestUpkeep:
         item, kept = stored(target)["broken.png"]
         assert item.image is None
         assert np.array_equal(kept, vectors(1)[0])
-        assert verify(Collection.open(target)).ok
+        assert verify(location_of(Collection.open(target))).ok
 
     def test_an_item_without_its_picture_is_made_once(self, tmp_path: Path, target: Path) -> None:
         """Killed between the item and the row of its file, the next run finds the item there."""
@@ -129,11 +131,11 @@ class TestUpkeep:
         collection = Collection.open(target)
         (document,) = collection.documents()
         begun = replace(document, status=DocumentStatus.PENDING, items=0, reason="")
-        collection.file_table.upsert(file_rows([(begun, 0)]), "key")
+        put_files(collection, [(begun, 0)])
         take(target, old)
-        assert collection.scan(["id"]).data.num_rows == 1
+        assert count_items(collection) == 1
         assert collection.documents() == [document]
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
     def test_frames_after_the_first_have_no_vector_and_say_so(self, tmp_path: Path, target: Path) -> None:
         from PIL import Image
@@ -267,15 +269,16 @@ def test_killed_while_it_imports_it_equals_a_clean_import(tmp_path: Path, target
     take(target, old)
     take(tmp_path / "clean", old)
     assert contents(Collection.open(target)) == contents(Collection.open(tmp_path / "clean"))
-    assert verify(Collection.open(target)).ok
+    assert verify(location_of(Collection.open(target))).ok
     assert len(stored(target)) == len(entries)
 
 
 def _wait(process: subprocess.Popen[bytes], target: Path, commits: int) -> bool:
-    """Until the items have that many commits; whether the process still runs."""
-    versions = target / "index" / "items.lance" / "_versions"
+    """Until the collection has that many commits; whether the process still runs."""
     while process.poll() is None:
-        if versions.is_dir() and sum(1 for _ in versions.glob("*.manifest")) >= commits:
-            return True
+        if (target / DATABASE).exists():
+            with closing(Collection.open(target)) as collection:
+                if collection.version >= commits:
+                    return True
         time.sleep(0.002)
     return False

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.index import array_cache
 from vrag.index.bm25 import STOP_WORDS, is_word, terms
 from vrag.index.lexical import DOCUMENT, PHRASE, Lexical, LexicalEntry
+from vrag.storage import array_cache
 
 WORDS = [
     "report",

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from stored_items import location_of
 
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import compact
@@ -54,5 +55,5 @@ def test_a_cache_that_another_process_builds_is_left_alone(collection: Collectio
     with scratch_directory(collection.cache_dir, hidden=True) as scratch:
         (scratch / "vectors").touch()
         compact(collection)
-        assert verify(collection).problems == ()
+        assert verify(location_of(collection)).problems == ()
         assert (scratch / "vectors").exists()

@@ -21,6 +21,8 @@ from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.reference.index_export import export_index, reference_name
 from vrag.index.reference.index_import import import_indexes
+from vrag.index.schema import blob_of
+from vrag.index.vectors.vector_index import read_vectors
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -48,11 +50,8 @@ def collection(tmp_path: Path) -> Collection:
 
 def vectors_of(collection: Collection) -> list[np.ndarray]:
     """By the paths of documents."""
-    mark = collection.header.embedder
-    assert mark is not None
-    column = "vector" if mark.kind is VectorKind.SINGLE else "vectors"
-    rows = collection.scan(["document", column]).data.to_pylist()
-    by_document = {row["document"]: np.array(row[column], np.float32) for row in rows}
+    documents = dict(collection.store.read_items(["id", "document"]).values)
+    by_document = {documents[id]: np.array(each, np.float32) for id, each in read_vectors(collection)}
     return [by_document[document.id] for document in collection.documents()]
 
 
@@ -79,7 +78,7 @@ class TestFaiss:
         made = index.reconstruct_n(0, 3)
         assert [entry["type"] for entry in entries] == ["image", "image", "text"]
         assert entries[2]["content"].endswith("The ferry leaves at nine.")
-        assert made.tolist() == [vectors.tolist() for vectors in vectors_of(collection)]
+        assert made.tolist() == [vectors.ravel().tolist() for vectors in vectors_of(collection)]
 
     def test_the_description_is_the_references(self, collection: Collection, tmp_path: Path) -> None:
         export_index(collection, tmp_path / "out", VectorKind.SINGLE, model="Some-Lab/GVE-3B")
@@ -188,10 +187,9 @@ class TestRefusals:
     def test_a_missing_picture_is_an_error_and_leaves_nothing(
         self, collection: Collection, tmp_path: Path
     ) -> None:
-        for path in collection.items_dir.rglob("*"):
-            if path.is_file():
-                path.unlink()
-        with pytest.raises(CollectionError, match="missing or damaged"):
+        names = collection.store.read_items(["image"], "image IS NOT NULL").column("image")
+        collection.store.blobs.delete(map(blob_of, names))
+        with pytest.raises(CollectionError, match="missing"):
             export_index(collection, tmp_path / "out", VectorKind.SINGLE)
         assert {path.name for path in tmp_path.glob("*out*")} <= {".out.lock"}
 
@@ -233,6 +231,8 @@ from vrag import atomic_io
 from vrag.embed.embedder import VectorKind
 from vrag.index.collection import Collection
 from vrag.index.reference import index_export
+from vrag.index.schema import blob_of
+from vrag.index.vectors.vector_index import read_vectors
 place = atomic_io.replace_directory
 def wait(written, target):
     print("written", flush=True)

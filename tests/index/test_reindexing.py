@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from built_files import FAILED, PENDING, READY, texts, the_document, write
+from stored_items import location_of
 
 from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.integrity.verification import verify
 from vrag.index.maintenance import prune, remove
 from vrag.index.manifest import IndexProgress
-from vrag.index.schema import file_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class TestSameBytes:
 
         remove(collection, [folder / "a.txt"])
         assert texts(collection) == ["pic same"]
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
         remove(collection, [folder / "b.txt"])
         assert texts(collection) == []
         assert len(conversion.made) == 1
@@ -54,11 +54,11 @@ class TestSameBytes:
         first, second = write(folder / "a.txt", "same"), write(folder / "b.txt", "same")
 
         add(collection, [second])
-        assert collection.scan(["document_name"]).data["document_name"].to_pylist() == ["b.txt"]
+        assert collection.store.read_items(["document_name"]).column("document_name") == ["b.txt"]
         add(collection, [first])
-        assert collection.scan(["document_name"]).data["document_name"].to_pylist() == ["a.txt"]
+        assert collection.store.read_items(["document_name"]).column("document_name") == ["a.txt"]
         remove(collection, [first])
-        assert collection.scan(["document_name"]).data["document_name"].to_pylist() == ["b.txt"]
+        assert collection.store.read_items(["document_name"]).column("document_name") == ["b.txt"]
 
     def test_a_renamed_file_is_not_made_again(
         self, collection: Collection, folder: Path, conversion: FakeConversion
@@ -87,7 +87,7 @@ class TestSameBytes:
             ("a.txt", READY, ""),
             ("b.txt", READY, ""),
         }
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
     def test_a_twin_in_another_format_is_tried_when_the_first_fails(
         self, collection: Collection, folder: Path
@@ -98,7 +98,7 @@ class TestSameBytes:
         add(collection, [folder])
 
         assert [d.status for d in collection.documents()] == [FAILED, READY]
-        assert verify(collection).ok
+        assert verify(location_of(collection)).ok
 
 
 class TestRemoval:
@@ -162,7 +162,7 @@ class TestNothingToDo:
 
     CODE = (
         "import sys; from vrag.index.collection import Collection\n"
-        "with Collection.open(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
+        "with Collection.open(sys.argv[1]).build(): print('held', flush=True); sys.stdin.read()"
     )
 
     @pytest.fixture(params=["another process", "no lock can be made"])
@@ -171,8 +171,8 @@ class TestNothingToDo:
 
         def block() -> None:
             if request.param != "another process":
-                (collection.directory / "lock").unlink()
-                (collection.directory / "lock").mkdir()
+                (collection.directory / "build.lock").unlink()
+                (collection.directory / "build.lock").mkdir()
                 return
             command = [sys.executable, "-c", self.CODE, str(collection.directory)]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -206,9 +206,8 @@ class TestNothingToDo:
         path = write(folder / "here" / "a.txt", "one")
         add(collection, [path])
         begun = replace(the_document(collection), path=str(write(folder / "there.txt", "two")), id="0" * 64)
-        rows = file_rows([(replace(begun, status=PENDING), 0)])
-        collection.file_table.upsert(rows, "key")
-        (collection.items_dir / "stray").mkdir(parents=True)
+        with collection.store.change() as change:
+            change.put_files([(replace(begun, status=PENDING), 0)])
         no_lock()
         seen: list[IndexProgress] = []
 
@@ -223,7 +222,8 @@ class TestNothingToDo:
     ) -> None:
         path = write(folder / "a.txt", "one")
         add(collection, [path])
-        collection.file_table.delete("true")
+        with collection.store.change() as change:
+            change.delete_files([str(path)])
         add(collection, [])
         assert texts(collection) == []
 
@@ -247,4 +247,4 @@ def test_other_bytes_of_the_same_size_and_time_are_found_and_nothing_is_made_twi
     version = collection.content_version
     assert add(collection, [folder, same, broken], force_read=True).unchanged == 3
     assert collection.content_version == version
-    assert verify(collection).ok
+    assert verify(location_of(collection)).ok

@@ -31,7 +31,7 @@ def write(path: Path, text: str) -> Path:
 def names(collection: Collection, *paths: Path) -> dict[str, str | None]:
     """The name of each document by the text of its item."""
     naming = ShownNames(lambda: {"collection": collection}, paths)
-    rows = collection.scan(["document", "text"]).data.to_pylist()
+    rows = collection.store.read_items(["document", "text"]).records()
     return {row["text"]: naming.name_of(row["document"]) for row in rows}
 
 
@@ -150,7 +150,7 @@ class TestFinding:
 def collection_add(collection: Collection, path: Path) -> None:
     """Add an upload, which `add` leaves out as a part of the collection."""
     from vrag.index.build import add_sources
-    from vrag.index.embed_items import local
+    from vrag.index.vectors.embed_items import local
 
     add_sources(collection, [path], local(None))
 
@@ -165,7 +165,7 @@ class TestMoves:
         add(collection, [folder])
         assert names(collection, folder) == {"one": "zzz.txt"}
         assert [document.name for document in collection.documents()] == ["zzz.txt"]
-        assert collection.scan(["document_name"]).data["document_name"].to_pylist() == ["zzz.txt"]
+        assert collection.store.read_items(["document_name"]).column("document_name") == ["zzz.txt"]
         assert len(conversion.made) == 1
 
     def test_a_file_in_another_folder_has_its_new_path(self, collection: Collection, folder: Path) -> None:

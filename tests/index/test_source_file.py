@@ -15,7 +15,6 @@ from built_files import write
 from vrag.index import source_file
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
 from vrag.index.source_file import (
     CheckedFiles,
     OpenSource,
@@ -24,6 +23,7 @@ from vrag.index.source_file import (
     read_source,
     read_stamp,
 )
+from vrag.index.vectors.embed_items import local
 from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:

@@ -11,29 +11,29 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from vector_tables import append, clusters, item, make, maxsim, names, ranked
+from stored_items import delete_items, forget_vectors, put_files
+from vector_tables import DOCUMENT, append, clusters, item, make, maxsim, names, ranked
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, MissingExtra, SettingsError
-from vrag.index import array_cache
 from vrag.index.collection import Collection
-from vrag.index.tables.table import Table, literal
-from vrag.index.vectors import tiers
+from vrag.index.maintenance import compact, remove
+from vrag.index.vectors import tiers, vector_index
 from vrag.index.vectors.tiers import TierName, VectorOptions, choose_tier
 from vrag.index.vectors.vector_index import known_tier, open_vectors
+from vrag.storage import array_cache
+from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from vrag.index.schema import ArrowTable
     from vrag.index.vectors.tiers import VectorIndex
 
 SINGLE, MULTI = VectorKind.SINGLE, VectorKind.MULTI
@@ -89,13 +89,12 @@ def test_answers_are_those_of_the_definition(tmp_path: Path, kind: VectorKind, t
 def test_items_without_usable_vectors_are_never_found(tmp_path: Path, kind: VectorKind, tier: str) -> None:
     made = things(kind)
     broken = made[7].copy()
-    broken[..., 0] = np.inf if kind is SINGLE else np.nan  # LanceDB refuses NaN in `vector`
+    broken[..., 0] = np.inf if kind is SINGLE else np.nan
     made[7] = broken
     if kind is MULTI:
         made[8] = made[8][:0]
     collection = make(tmp_path / "c", made, kind)
-    column = "vector" if kind is SINGLE else "vectors"
-    collection.item_table.update(f"id = {literal(item(9).id)}", {column: None, "checksums": None})
+    forget_vectors(collection, item(9).id)
     found = opened(collection, len(made), tier).search(
         [np.ones(16, np.float32) if kind is SINGLE else np.ones((2, 16), np.float32)],
         len(made),
@@ -113,8 +112,7 @@ def test_an_empty_collection_and_one_without_any_vector_find_nothing(
     collection = make(tmp_path / "c", made, kind)
     query = made[0].astype(np.float32)
     assert opened(collection, 0, key="empty").search([query], 3, [np.zeros(0, np.bool_)]) == [[]]
-    column = "vector" if kind is SINGLE else "vectors"
-    collection.item_table.update("true", {column: None, "checksums": None})
+    forget_vectors(collection)
     for tier in [tier for of, tier in TIERS if of is kind]:
         index = opened(collection, 5, tier, key="none")
         assert index.search([query, query], 3, [np.ones(5, np.bool_)] * 2) == [[], []]
@@ -125,7 +123,7 @@ def test_an_item_that_is_gone_means_to_look_again(tmp_path: Path) -> None:
     collection = make(tmp_path / "c", made, SINGLE)
     assert open_vectors(collection, names(6), KEY, VectorOptions()) is None
     assert folders(collection) == set(), "nothing half made is left"
-    collection.item_table.delete(f"id = {literal(item(0).id)}")
+    delete_items(collection, item(0).id)
     assert open_vectors(collection, names(5), KEY, VectorOptions()) is None
 
 
@@ -145,7 +143,7 @@ def test_a_cache_is_made_once_and_survives_moving_the_collection(
     before = answers(opened(make(tmp_path / "c", made, kind), len(made), tier), made)
     (tmp_path / "c").rename(tmp_path / "moved")
     moved = Collection.open(tmp_path / "moved")
-    monkeypatch.setattr(Table, "batches", None)  # reading the table again would fail
+    monkeypatch.setattr(vector_index, "read_vectors", None)  # reading the vectors again would fail
     index = opened(moved, len(made), tier)
     assert answers(index, made) == before
     assert all(name.startswith(f"vectors-{KEY}-") for name in folders(moved))
@@ -217,29 +215,58 @@ def test_no_room_anywhere_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.M
 def test_compacting_while_it_is_read_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = things(MULTI, 60)
     collection = make(tmp_path / "c", made, MULTI, commits=6)
-    other = Collection.open(collection.directory)
-    pieces = 0
-    read = Table.batches
-
-    def batches(table: Table, columns: list[str], _: int) -> Iterator[ArrowTable]:
-        nonlocal pieces
-        for batch in read(table, columns, 10):
-            pieces += 1
-            yield batch
-            if pieces == 2:
-                with pytest.warns(UserWarning, match="cleanup_older_than"):
-                    other.item_table.compact(timedelta(0))
-
-    monkeypatch.setattr(Table, "batches", batches)
-    index = opened(collection, 60)
-    assert pieces > 6, "it began anew"
-    (found,) = index.search([made[3].astype(np.float32)], 1, [np.ones(60, np.bool_)])
+    put_files(collection, [(document(), 60)])
+    meanwhile(monkeypatch, lambda: compact(Collection.open(collection.directory)))
+    (found,) = opened(collection, 60).search([made[3].astype(np.float32)], 1, [np.ones(60, np.bool_)])
     assert found[0][0] == item(3).id
 
 
+def test_items_that_are_removed_while_they_are_read_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their vectors are erased at once: the catalog is to be loaded again."""
+    collection = make(tmp_path / "c", things(MULTI, 60), MULTI, commits=6)
+    put_files(collection, [(document(), 60)])
+    meanwhile(monkeypatch, lambda: remove(Collection.open(collection.directory), ["a.pdf"]))
+    assert open_vectors(collection, names(60), KEY, VectorOptions("exact")) is None
+
+
+def test_vectors_that_are_missing_though_their_items_are_there_are_told(tmp_path: Path) -> None:
+    collection = make(tmp_path / "c", things(MULTI, 9), MULTI)
+    collection.store.blobs.delete(collection.store.named_blobs())
+    with pytest.raises(CollectionError, match=r"vectors of items is missing.*verify --repair"):
+        opened(collection, 9)
+
+
+def document() -> Document:
+    """The document of all items."""
+    return Document(
+        id=DOCUMENT,
+        path="/a.pdf",
+        name="a.pdf",
+        size=1,
+        mtime_ns=ABSENT,
+        status=DocumentStatus.READY,
+        items=60,
+    )
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do something when the first vectors were read."""
+    read = vector_index.read_vectors
+
+    def read_beside(of: Collection) -> Iterator[tuple[str, NDArray[np.floating[Any]]]]:
+        for number, entry in enumerate(read(of)):
+            yield entry
+            if number == 2:
+                act()
+
+    monkeypatch.setattr(vector_index, "read_vectors", read_beside)
+
+
 CHILD = """
-import sys
-sys.path.insert(0, sys.argv[2])
+import os, sys
+sys.path[:0] = sys.argv[2].split(os.pathsep)
 from vector_tables import names
 from vrag.index.collection import Collection
 from vrag.index.vectors.tiers import VectorOptions
@@ -249,8 +276,8 @@ assert open_vectors(Collection.open(sys.argv[1]), names(int(sys.argv[3])), "key"
 
 
 def building(collection: Collection, count: int, tier: str) -> subprocess.Popen[bytes]:
-    here = os.path.dirname(__file__)  # noqa: PTH120
-    command = [sys.executable, "-c", CHILD, str(collection.directory), here, str(count), tier]
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", CHILD, str(collection.directory), path, str(count), tier]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 

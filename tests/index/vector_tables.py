@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from stored_items import put_items
 
 from vrag.embed.embedder import Modality, VectorKind
 from vrag.index.collection import Collection
-from vrag.index.schema import item_rows
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def append(collection: Collection, vectors: dict[int, NDArray[Any]]) -> None:
     """Adds items by their numbers."""
     if vectors:
         items = [item(number) for number in vectors]
-        collection.item_table.append(item_rows(items, list(vectors.values()), collection.header.embedder))
+        put_items(collection, items, list(vectors.values()))
 
 
 def item(number: int) -> Item:

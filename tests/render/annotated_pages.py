@@ -17,7 +17,7 @@ from pypdfium2 import PdfDocument
 from vrag.agent.budget import Limits
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.evidence import BoxSides, Evidence, EvidenceMark
-from vrag.agent.runs.run_store import StoredRun
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.reading.answer import MarkRole
 from vrag.render.annotations import pdf_copy
 from vrag.render.annotations.cited_place import CitedPlace
@@ -185,4 +185,4 @@ def stored_run(
             **common,
         ),
     )
-    return StoredRun(common["run_id"], directory, events)
+    return StoredRun(common["run_id"], RunStore(directory), events)

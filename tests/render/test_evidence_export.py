@@ -15,7 +15,7 @@ from annotated_pages import evidence_on, pdf_file, stored_run
 from PIL import Image
 from sample_runs import drawn_page, jpeg, vimrag_run, vrag_run
 
-from vrag.agent.runs.run_store import FILES, StoredRun
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import FileTooLargeError, RunError
 from vrag.geometry import Box
@@ -204,10 +204,9 @@ def test_without_a_collection_the_pictures_of_the_run_stand_for_the_pages(
     told: Telling, tmp_path: Path
 ) -> None:
     """As for a run of a search server that is gone."""
-    (tmp_path / FILES).mkdir()
-    for sha256, data in told.files.items():
-        (tmp_path / FILES / f"{sha256}.jpg").write_bytes(data)
-    run = StoredRun(told.run_id, tmp_path, tuple(told.events))
+    store = RunStore(tmp_path / "runs")
+    store.add(told.run_id, told.events, {f"{sha256}.jpg": data for sha256, data in told.files.items()})
+    run = store.read(told.run_id)
     out = tmp_path / "out"
     out.mkdir()
     export = export_evidence([run], EvidenceSources([run]), out, list(EvidenceFormat))
@@ -215,7 +214,7 @@ def test_without_a_collection_the_pictures_of_the_run_stand_for_the_pages(
     annotated = [file for file in export.files if file.format is PDF]
     assert annotated
     assert all("-cited-pages" in file.name for file in annotated)
-    shutil.rmtree(tmp_path / FILES)
+    shutil.rmtree(tmp_path / "runs" / "blobs")
     gone = export_evidence([run], EvidenceSources([run]), out, [ANNOTATIONS])
     assert [file.name for file in gone.files] == ["annotations.jsonld"]
     with pytest.raises(RunError, match="picture of its page is missing"):

@@ -491,7 +491,7 @@ def stored(
 ) -> StoredRun:
     from pathlib import Path
 
-    return StoredRun(id, directory or Path("nowhere"), tuple(told.events))
+    return StoredRun(id, RunStore(directory or Path("nowhere")), tuple(told.events))
 
 
 class TestDocuments:

@@ -36,6 +36,7 @@ from tiny_world import (
     weights,
 )
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError, TrainingError
 from vrag.rl import batched_policy
 from vrag.rl.checkpoints import Checkpoints
@@ -119,9 +120,7 @@ def trained(folder: Path, options: RlOptions = OPTIONS, *, stop: int | None = No
 def rollouts(folder: Path) -> list[dict[str, Any]]:
     """The kept rollouts, each with its replies; without what differs from one time to the next."""
     entries = read_kept_rollouts(folder)
-    assert {path.name for path in (folder / "rollouts" / "runs").iterdir()} == {
-        entry.rollout.run for entry in entries
-    }
+    assert set(RunStore(folder / "rollouts" / "runs").ids()) == {entry.rollout.run for entry in entries}
     lines = [entry.model_dump(exclude={"rollout": {"run", "seconds"}}) for entry in entries]
     replies = [[step.reply for step in read_kept_run(folder, entry).result.steps] for entry in entries]
     return [line | {"replies": said} for line, said in zip(lines, replies, strict=True)]

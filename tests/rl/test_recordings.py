@@ -6,8 +6,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from stored_events import read_events, write_events
 from tiny_world import ANSWER, SEARCH, recorded, shared
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import TrainingError
 from vrag.rl.sft_dataset import digest_of, find_recordings, load_sft_dataset, sft_rows
 from vrag.rollouts.rollout_store import open_rollout_store
@@ -42,23 +44,21 @@ class TestDigest:
         shutil.copytree(folder, tmp_path / "elsewhere" / "again")
         assert digest(tmp_path / "elsewhere") == before == digest(folder)
 
-    @pytest.mark.parametrize("name", ["events.jsonl", "files/*.json", "files/*.jpg"])
-    def test_changes_with_any_file(self, name: str, folder: Path) -> None:
+    def test_changes_with_any_event_and_any_file(self, folder: Path) -> None:
         before = digest(folder)
-        path = next(path for run in find_recordings([folder]) for path in run.glob(name))
-        data = path.read_bytes()
-        path.write_bytes(data[:-2] + b"~\n")
+        store, run = RunStore(folder / "runs"), find_recordings([folder])[0].id
+        events = read_events(store, run)
+        write_events(store, run, [*events[:-1], events[-1].replace(b'"step":', b'"step":1')])
         assert digest(folder) != before
-        path.write_bytes(data)
+        write_events(store, run, events)
         assert digest(folder) == before
-        path.rename(path.with_name(f"other{path.suffix}")) if "files" in name else shutil.rmtree(path.parent)
+        with store.changing() as connection:
+            connection.execute("DELETE FROM files WHERE blob = (SELECT max(blob) FROM files)")
         assert digest(folder) != before
 
-    def test_unfinished_files_do_not_count(self, folder: Path) -> None:
-        before, run = digest(folder), find_recordings([folder])[0]
-        (run / "files" / ".torn.jpg.1234").write_bytes(b"half")
-        (run / "lock").touch()
-        shutil.copytree(run, run.with_name(f".{run.name}"))
+    def test_runs_that_did_not_begin_do_not_count(self, folder: Path) -> None:
+        before = digest(folder)
+        RunStore(folder / "runs").add("a1", [], {})
         assert digest(folder) == before
 
 
@@ -77,19 +77,19 @@ class TestMaterial:
     def test_pictures_are_read_when_they_are_shown(self, folder: Path) -> None:
         material = load_sft_dataset(shared(), find_recordings([folder]))
         name = f"{next(row for row in material.rows if row.images).images[0]}.jpg"
-        (path,) = (folder / "runs").rglob(name)
+        path = RunStore(folder / "runs").files.blobs.path(name[:-4])
         path.write_bytes(b"another")
-        assert material.files[name] == b"another"
+        with pytest.raises(TrainingError, match=f"{name} of the run .* cannot be read: it is damaged"):
+            material.files[name]
         path.unlink()
-        with pytest.raises(TrainingError, match=f"{name} cannot be read") as told:
+        with pytest.raises(TrainingError, match=f"{name} of the run .* cannot be read: No such file") as told:
             material.files[name]
         assert "restore the file" in (told.value.hint or "")
         with pytest.raises(KeyError):
             material.files["never.jpg"]
 
     def test_a_run_without_files_is_left_out_with_a_reason(self, folder: Path) -> None:
-        for run in find_recordings([folder]):
-            shutil.rmtree(run / "files")
+        shutil.rmtree(folder / "runs" / "blobs")
         material = load_sft_dataset(shared(), find_recordings([folder]))
         assert not material.rows
         assert all("missing or damaged" in one.reason for one in material.dropped)

@@ -13,8 +13,11 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import apsw
 import pytest
 from rolling_scripts import attempts, case, raising, rolled, scripted
+from sqlite_files import watch_files
+from stored_events import write_events
 
 from vrag.agent.events import ModelCalled
 from vrag.agent.runs.run_store import RunStore
@@ -74,7 +77,6 @@ def check(folder: Path, cases: int, samples: int = 1) -> None:
     assert Counter(entry.key for entry in entries) == wanted
     store = RunStore(folder / "runs")
     assert sorted(store.ids()) == sorted(entry.run or "" for entry in entries)
-    assert {path.name for path in (folder / "runs").iterdir()} == set(store.ids())
     for entry in entries:
         run = store.read(entry.run or "")
         assert (run.has_end, run.result.question, run.result.answer) == (
@@ -84,7 +86,7 @@ def check(folder: Path, cases: int, samples: int = 1) -> None:
         )
         calls = [event for event in run.events if isinstance(event, ModelCalled)]
         messages = [sha256 for call in calls for sha256 in call.messages]
-        assert all(run.file(message, "json").is_file() for message in messages)
+        assert all(run.read_file(message, "json") for message in messages)
 
 
 def test_what_was_made_is_there_again_as_it_was_made(tmp_path: Path) -> None:
@@ -130,75 +132,60 @@ def test_one_that_fails_before_its_first_event_has_no_run(tmp_path: Path) -> Non
 
 def test_a_picture_of_several_runs_lies_on_disk_once(tmp_path: Path) -> None:
     make(tmp_path / "out", 3)
-    pictures = list((tmp_path / "out" / "pictures").iterdir())
+    store = RunStore(tmp_path / "out" / "runs")
+    pictures = [name for run in store.ids() for name in store.file_names(run) if name.endswith(".jpg")]
     assert pictures
-    for picture in pictures:
-        copies = list((tmp_path / "out" / "runs").glob(f"*/files/{picture.name}"))
-        assert len(copies) == 3
-        assert all(copy.samefile(picture) for copy in copies)
+    assert {pictures.count(name) for name in pictures} == {3}
 
 
-def test_a_picture_that_only_a_removed_run_had_is_removed_with_it(tmp_path: Path) -> None:
-    make(tmp_path / "out", 1)
-    kept = set((tmp_path / "out" / "pictures").iterdir())
-    assert kept
-    lost = tmp_path / "out" / "pictures" / "lost.jpg"
-    lost.write_bytes(b"another")
-    (unfinished := tmp_path / "out" / "runs" / "unfinished").mkdir()
-    os.link(lost, unfinished / lost.name)
-    make(tmp_path / "out", 2)
-    assert set((tmp_path / "out" / "pictures").iterdir()) == kept
-    check(tmp_path / "out", 2)
-
-
-def test_where_there_are_no_links_each_run_has_its_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> NoReturn:
-        raise OSError("not here")
-
-    monkeypatch.setattr(os, "link", refuse)
-    make(tmp_path / "out", 2)
-    runs = (tmp_path / "out" / "runs").iterdir()
-    first, second = ({path.name: path.read_bytes() for path in run.glob("files/*.jpg")} for run in runs)
-    assert first
-    assert first == second
-
-
-class Died(BaseException):
-    """The process is gone: nothing is cleaned up."""
+class Refused(OSError):
+    """The disk is full."""
 
 
 class Doom:
-    """Lets so many writes, renames, links and syncs happen, and dies at the next; 0 for never."""
+    """Lets so many writes, renames and syncs happen, also those of SQLite, and no more; 0 for never."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.left = 0
-        for owner, name in ((os, "fsync"), (os, "link"), (Path, "replace"), (Path, "mkdir"), (Path, "open")):
+        self.dies = False
+        """Whether the process ends then, instead of being refused that one."""
+        for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "mkdir"), (Path, "open")):
             patched.setattr(owner, name, self._counted(getattr(owner, name)))
+        self._files = watch_files(patched, before=lambda: self._count(apsw.FullError("full")))
 
     def _counted(self, act: Callable[..., object]) -> Callable[..., object]:
         def do(*arguments: object, **named: object) -> object:
-            self.left -= 1
-            if self.left == 0:
-                raise Died
+            self._count(Refused(28, "No space left on device"))
             return act(*arguments, **named)
 
         return do
+
+    def _count(self, refusal: Exception) -> None:
+        self.left -= 1
+        if self.left == 0:
+            if self.dies:
+                os._exit(0)
+            raise refusal
 
 
 def keep_left(folder: Path, rollouts: list[Rollout], told: list[RolloutEntry]) -> None:
     """Keeps what is left of these, and tells of each."""
     with open_rollout_store(folder, MADE_WITH) as campaign:
-        runs = {path.name for path in (folder / "runs").iterdir()}
-        assert runs == {entry.run for entry in campaign.entries.values()}
+        assert set(RunStore(folder / "runs").ids()) == {entry.run for entry in campaign.entries.values()}
         assert all(campaign.entries[entry.key] == entry for entry in told)
         by_attempt = {one.attempt: one for one in rollouts}
         for attempt in campaign.remaining(by_attempt):
             told.append(campaign.keep(by_attempt[attempt]))  # noqa: PERF401 - it may die between two
 
 
-def test_dying_at_any_write_loses_nothing_and_leaves_nothing_twice(
+def next_moment(moment: int) -> int:
+    """Each of the first writes, and some of the later ones."""
+    return moment + max(1, moment // 8)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # SQLite's own, at its closing
+def test_a_disk_that_is_full_at_any_write_loses_nothing_and_leaves_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rollouts = rolled(attempts(2), lambda _: scripted())
@@ -206,16 +193,55 @@ def test_dying_at_any_write_loses_nothing_and_leaves_nothing_twice(
     with monkeypatch.context() as patched:
         doom = Doom(patched)
         while not over:
-            moment += 1
+            moment = next_moment(moment)
             folder, told = tmp_path / str(moment), list[RolloutEntry]()
             doom.left = moment
-            with suppress(Died):
+            with suppress(Refused, RunError):
                 keep_left(folder, rollouts, told)
             over, doom.left = doom.left > 0, 0
             keep_left(folder, rollouts, told)
             check(folder, 2)
             assert len({entry.key for entry in told}) == len(told)
-    assert moment > 20
+    assert moment > 100
+
+
+class Told(list[RolloutEntry]):
+    """What another process has told, which may be gone: it writes each entry to a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def append(self, entry: RolloutEntry) -> None:
+        super().append(entry)
+        handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.write(handle, entry.model_dump_json().encode() + b"\n")
+        os.close(handle)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork.")
+def test_dying_at_any_write_loses_nothing_and_leaves_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollouts = rolled(attempts(2), lambda _: scripted())
+    moment, over = 0, False
+    while not over:
+        moment = next_moment(moment)
+        folder, telling = tmp_path / str(moment), tmp_path / f"told {moment}"
+        child = os.fork()
+        if child == 0:
+            doom = Doom(monkeypatch)
+            doom.left, doom.dies = moment, True
+            keep_left(folder, rollouts, Told(telling))
+            os._exit(1)
+        over = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        lines = telling.read_bytes().splitlines() if telling.exists() else []
+        told = [RolloutEntry.model_validate_json(line) for line in lines]
+        keep_left(folder, rollouts, told)
+        check(folder, 2)
+        assert len({entry.key for entry in told}) == len(told)
+    assert moment > 100
 
 
 def test_half_a_line_at_the_end_is_passed_over_and_then_removed(tmp_path: Path) -> None:
@@ -261,21 +287,24 @@ def test_runs_whose_lines_are_gone_are_not_thrown_away(tmp_path: Path) -> None:
     check(tmp_path / "out", 2)
 
 
-@pytest.mark.parametrize("file", ["events.jsonl", "files"])
-def test_a_damaged_run_is_told_and_made_again_when_it_is_deleted(file: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["events", "blobs"])
+def test_a_damaged_run_is_told_and_made_again_when_it_is_deleted(part: str, tmp_path: Path) -> None:
     first, second = make(tmp_path / "out", 2)
-    damaged = tmp_path / "out" / "runs" / (first.run or "")
-    shutil.rmtree(damaged / file) if file == "files" else (damaged / file).write_text("{\n")
+    store, run = RunStore(tmp_path / "out" / "runs"), first.run or ""
+    if part == "blobs":
+        shutil.rmtree(store.directory / "blobs")
+    else:
+        write_events(store, run, [b"{"])
     with pytest.raises(RunError) as told:
         list(stored_rollouts(tmp_path / "out", [case(0), case(1)]))
-    assert str(damaged) in (told.value.hint or "")
-    shutil.rmtree(damaged)
+    assert str(store.directory) in (told.value.hint or "")
+    store.delete(run)
     assert [entry.key for entry in read_entries(tmp_path / "out")] == [second.key]
     assert [entry.key for entry in make(tmp_path / "out", 2)] == [first.key]
-    assert len(list(stored_rollouts(tmp_path / "out", [case(0), case(1)]))) == 2
     shutil.rmtree(tmp_path / "out" / "runs")
     assert read_entries(tmp_path / "out") == []
     assert len(make(tmp_path / "out", 2)) == 2
+    assert len(list(stored_rollouts(tmp_path / "out", [case(0), case(1)]))) == 2
 
 
 def test_a_line_that_is_none_says_where(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
+from stored_items import put_files, put_items
 
 from vrag.index.catalog import Catalog
 from vrag.index.collection import Collection
-from vrag.index.schema import file_rows, item_rows
 from vrag.item_facts import decode_facts
 from vrag.search import named_pages
 from vrag.search.engine import Engine
@@ -45,9 +45,9 @@ def add(collection: Collection, document: str, name: str, labels: Sequence[str])
 def add_items(collection: Collection, items: Sequence[Item]) -> None:
     """Adds the items of a document."""
     document, name = items[0].document, items[0].document_name
-    collection.item_table.append(item_rows(items, None, None))
+    put_items(collection, items)
     row = Document(path=f"/{name}", id=document, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY)
-    collection.file_table.upsert(file_rows([(row, len(items))]), "key")
+    put_files(collection, [(row, len(items))])
 
 
 def add_pages(
@@ -210,13 +210,13 @@ def add_many(collection: Collection, documents: int, pages: int, label: str = ""
         for document in (hashlib.sha256(bytes([number])).hexdigest(),)
         for ordinal in range(1, pages + 1)
     ]
-    collection.item_table.append(item_rows(items, None, None))
+    put_items(collection, items)
     files = {item.document: item.document_name for item in items}
     rows = [
         Document(path=f"/{name}", id=id, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY)
         for id, name in files.items()
     ]
-    collection.file_table.upsert(file_rows([(row, pages) for row in rows]), "key")
+    put_files(collection, [(row, pages) for row in rows])
 
 
 def test_hits_are_made_of_the_pages_that_are_returned_alone(

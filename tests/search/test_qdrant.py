@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from stored_items import count_items
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import VectorKind
@@ -130,13 +131,13 @@ def test_a_second_push_sends_only_what_is_missing_and_deletes_what_is_gone(
     store: QdrantStore, collection: Collection, folder: Path, tmp_path: Path, embedder: HashEmbedder
 ) -> None:
     before = store.push(collection)
-    items = len(collection.scan(["id"]).data)
+    items = count_items(collection)
     assert (before.uploaded, before.present, before.deleted, before.without) == (0, items, 0, 0)
     remove(collection, [folder / "0.txt"])
     (tmp_path / "new.txt").write_text("mulberry " * 5)
     add(collection, [tmp_path / "new.txt"], embedder=embedder)
     after = store.push(collection)
-    left = len(collection.scan(["id"]).data)
+    left = count_items(collection)
     assert (after.uploaded, after.present, after.deleted) == (1, left - 1, items - left + 1)
     found = QdrantSearcher(store, collection, embedder).search([Query("mulberry")], 1)
     assert found[0][0].document_name == "new.txt"
@@ -164,7 +165,7 @@ def test_a_push_that_was_stopped_goes_on(
     report = store.push(collection)
     assert report.present > 0
     assert report.uploaded > 0
-    assert report.present + report.uploaded == len(collection.scan(["id"]).data)
+    assert report.present + report.uploaded == count_items(collection)
     assert QdrantSearcher(store, collection, embedder).search([Query("apple")], 3)[0]
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_items import put_files, put_items
 
 from vrag.errors import FingerprintMismatch, SearchError
 from vrag.index.catalog import Catalog, Column
 from vrag.index.collection import Collection
 from vrag.index.lexical import Lexical, LexicalEntry
-from vrag.index.schema import file_rows, item_rows
 from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, unique_names
 from vrag.testing import HashEmbedder
@@ -89,7 +89,7 @@ def fill(collection: Collection, texts: dict[int, str]) -> Collection:
         )
         mark = collection.header.embedder
         vectors = list(WordEmbedder().embed([text])) if mark else None
-        collection.item_table.append(item_rows([item], vectors, mark))
+        put_items(collection, [item], vectors)
         row = Document(
             path=f"/{number}.txt",
             id=document_id(number),
@@ -98,7 +98,7 @@ def fill(collection: Collection, texts: dict[int, str]) -> Collection:
             mtime_ns=1,
             status=DocumentStatus.READY,
         )
-        collection.file_table.upsert(file_rows([(row, 1)]), "key")
+        put_files(collection, [(row, 1)])
     return collection
 
 
@@ -138,7 +138,7 @@ def in_memory(documents: dict[int, tuple[str, list[str]]]) -> Engine:
     )
     ids = [row[0] for row in rows]
     catalog = Catalog(
-        version=(1, 1),
+        version=1,
         ids=ids,
         documents=column([row[1] for row in rows]),
         document_names=column([row[2] for row in rows]),
@@ -165,13 +165,10 @@ class UntitledPages:
     address = "memory"
 
     @property
-    def item_table(self) -> UntitledPages:
+    def store(self) -> UntitledPages:
         return self
 
-    def find(self, *_: object) -> UntitledPages:
-        return self
-
-    def to_pylist(self) -> list[dict[str, str]]:
+    def find_items(self, *_: object) -> list[dict[str, str]]:
         return []
 
 

@@ -22,6 +22,7 @@ from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
+from vrag.server.state.database import ServerState
 from vrag.settings import Settings
 from vrag.types import Item, ItemKind, TextSource, item_id
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.suggestions import QuestionSuggester
     from vrag.corpus.converter import CorpusOptions, SourceFile
-    from vrag.index.embed_items import Made
+    from vrag.index.vectors.embed_items import Made
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.collections.uploads import UploadLimits
 
@@ -190,7 +191,7 @@ class Desk:
 
     def _lock(self, collection: Collection, stack: contextlib.ExitStack) -> bool:
         try:
-            stack.enter_context(collection.lock())
+            stack.enter_context(collection.build())
         except CollectionBusy:
             return False
         return True
@@ -253,7 +254,8 @@ def library(
     """
     given: dict[str, Any] = {"collection": str(first_collection(folder)), "workers": 1} | settings
     shelf, lines = CollectionRegistry.open(Settings(**given)), lines or Lines()
-    options = options or ServerOptions()
+    state = ServerState.open(folder / "state")
+    options = replace(options or ServerOptions(), state=state)
     collections = shelf if real else Served(shelf, lines)
     app = app_of(shelf, CollectionService(collections, options, limits, suggester=suggester), options)
     ready = threading.Event()
@@ -271,6 +273,7 @@ def library(
             lines.go.set()
             thread.join(SECONDS)
             assert not thread.is_alive()
+            state.close()
 
 
 def app_of(shelf: CollectionRegistry, library: CollectionService, options: ServerOptions) -> FastAPI:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,10 +15,11 @@ from server_harness import serving
 from vrag.doctor.endpoint import LocalServer
 from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.collection_registry import CollectionRegistry
-from vrag.factory.server import Agents, choice_file, model_servers
+from vrag.factory.server import Agents, model_servers, state_folder
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 from vrag.server.setup.routes import ModelSetup
+from vrag.server.state.database import ServerState
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,10 +92,12 @@ def setup_server(
     """A server of one collection whose model is chosen over HTTP; `found` is what is looked for."""
     read = Settings(collection=str(place), workers=1, model_retries=0, **settings)
     registry = CollectionRegistry.open(read)
-    setup = ModelSetup(model_servers(read), DoctorInspector(read, found, seconds), choice_file(read))
+    setup = ModelSetup(model_servers(read), DoctorInspector(read, found, seconds))
     service = Service(Agents(read, registry), registry, setup=setup)
-    options = options or ServerOptions(drain_seconds=2)
+    state = ServerState.open(state_folder(read))
+    options = replace(options or ServerOptions(drain_seconds=2), state=state)
     with (
+        closing(state),
         serving(
             registry, options, files=registry, corpora=lambda: registry.names, service=service
         ) as address,

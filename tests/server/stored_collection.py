@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
+from stored_items import blob_path, put_blob, put_files, put_items
 
 from vrag.geometry import Box, Size
 from vrag.index.collection import Collection
-from vrag.index.schema import file_rows, item_rows
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
@@ -53,28 +53,27 @@ def stored(directory: Path) -> Stored:
     secret = directory / "secret.jpg"
     secret.write_bytes(SECRET)
     collection = Collection.create(directory / "collection")
+    film, film_picture = put_blob(collection, FILM, ".mp4"), put_blob(collection, picture("JPEG"))
+    away, root, link, gone, torn = (put_blob(collection, picture("JPEG") + name.encode()) for name in "arlgt")
     items = [
         page("scan.pdf", "JPEG", collection),
         page("chart.png", "PNG", collection),
         make("note.md", ItemKind.PASSAGE, text="The ferry sails at noon."),
-        make("film.mp4", ItemKind.CLIP, image="film/1.jpg", size=Size(400, 300), clip="film/1.mp4"),
-        make("away.pdf", image="../../secret.jpg", size=Size(4, 4)),
-        make("root.pdf", image=str(secret), size=Size(4, 4)),
-        make("link.pdf", image="link.jpg", size=Size(4, 4)),
-        make("gone.pdf", image="gone.jpg", size=Size(4, 4)),
-        make("folder.pdf", image="folder/1.jpg", size=Size(4, 4)),
-        make("torn.pdf", image="torn.jpg", size=Size(4, 4)),
-        make("away.mp4", ItemKind.CLIP, clip="../../secret.jpg"),
+        make("film.mp4", ItemKind.CLIP, image=film_picture, size=Size(400, 300), clip=film),
+        make("away.pdf", image=away, size=Size(4, 4)),
+        make("root.pdf", image=root, size=Size(4, 4)),
+        make("link.pdf", image=link, size=Size(4, 4)),
+        make("gone.pdf", image=gone, size=Size(4, 4)),
+        make("torn.pdf", image=torn, size=Size(4, 4)),
+        make("away.mp4", ItemKind.CLIP, clip=away),
     ]
-    films = collection.items_dir / "film"
-    films.mkdir()
-    (films / "1.mp4").write_bytes(FILM)
-    (films / "1.jpg").write_bytes(picture("JPEG"))
-    (collection.items_dir / "link.jpg").symlink_to(secret)
-    (collection.items_dir / "folder").symlink_to(directory)
-    (directory / "1.jpg").write_bytes(SECRET)
-    (collection.items_dir / "torn.jpg").write_bytes(picture("JPEG")[:200])
-    collection.item_table.append(item_rows(items))
+    put_items(collection, items)
+    blob_path(collection, gone).unlink()
+    blob_path(collection, torn).write_bytes(picture("JPEG")[:200])
+    rename_image(collection, away, "../../secret.jpg")
+    rename_image(collection, root, str(secret))
+    blob_path(collection, link).unlink()
+    blob_path(collection, link).symlink_to(secret)
     rows = [
         Document(
             path=f"/{item.document_name}",
@@ -87,17 +86,21 @@ def stored(directory: Path) -> Stored:
         )
         for item in items
     ]
-    collection.file_table.upsert(file_rows([(row, 1) for row in rows]), "key")
+    put_files(collection, [(row, 1) for row in rows])
     return Stored(collection, secret)
+
+
+def rename_image(collection: Collection, before: str, after: str) -> None:
+    """Write another name of a picture or clip into the rows that have one, as an attacker would."""
+    with collection.store.database.write() as connection:
+        for column in ("image", "clip"):
+            connection.execute(f"UPDATE items SET {column} = ? WHERE {column} = ?", (after, before))
 
 
 def page(name: str, form: str, collection: Collection) -> Item:
     """A page whose picture is stored."""
-    path = f"{document_id(name)[:16]}/1.{'jpg' if form == 'JPEG' else 'png'}"
-    place = collection.items_dir / path
-    place.parent.mkdir(parents=True)
-    place.write_bytes(picture(form))
-    return make(name, image=path, size=Size(400, 300), text="ferry prices")
+    image = put_blob(collection, picture(form), ".jpg" if form == "JPEG" else ".png")
+    return make(name, image=image, size=Size(400, 300), text="ferry prices")
 
 
 def make(

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.runs.run_store import is_held
+from vrag.agent.runs.run_database import is_held
 from vrag.errors import RunError, SettingsError
 from vrag.server.http.audit_log import (
     AuditAction,

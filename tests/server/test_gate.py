@@ -119,7 +119,7 @@ class TestToken:
             compared.append((a, b))
             return a == b
 
-        monkeypatch.setattr("vrag.server.http.auth.hmac.compare_digest", compare)
+        monkeypatch.setattr("vrag.server.state.sessions.hmac.compare_digest", compare)
         assert status(app(token="secret"), authorization="Bearer s") == 401
         assert [len(side) for side in compared[0]] == [32, 32]
 

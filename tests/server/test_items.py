@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from server_harness import ask, dial, serving
 from stored_collection import FILM, SECRET, Stored, id_of, stored
+from stored_items import blob_path
 
 from vrag.geometry import Size, View, draw_view, smart_resize
 from vrag.search.engine import Engine
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from vrag.server.item_files import Naming
 
 TEXT, SCAN, CHART, CLIP = id_of("note.md"), id_of("scan.pdf"), id_of("chart.png"), id_of("film.mp4")
-OUTSIDE = ["away.pdf", "root.pdf", "link.pdf", "folder.pdf"]
+OUTSIDE = ["away.pdf", "root.pdf", "link.pdf"]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ class TestImage:
             response = get(desk, f"/items/{name}/image")
             path = desk.collection.item(name).image
             assert response.headers["content-type"] == kind
-            assert response.content == (desk.collection.items_dir / str(path)).read_bytes()
+            assert response.content == blob_path(desk.collection, path).read_bytes()
 
     def test_smaller_is_drawn_by_the_one_rule(self, desk: Stored) -> None:
         response = get(desk, f"/items/{CHART}/image", params={"max_pixels": 20_000})

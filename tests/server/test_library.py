@@ -6,12 +6,13 @@ import hashlib
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import httpx
 import pytest
 from library_harness import FIRST, Lines, first_collection, library, until
+from stored_items import count_items
 
 from vrag.errors import CollectionBusy, CollectionError, SearchError
 from vrag.index.build import add
@@ -172,7 +173,7 @@ class TestCollections:
     def test_that_another_process_writes_to_are_not_deleted(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
             desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
-            with Collection.open(tmp_path / "shelves" / "slides").lock():
+            with Collection.open(tmp_path / "shelves" / "slides").build():
                 assert desk.client.delete("/collections/slides").status_code == 409
             desk.added("deck.md", "whales", "slides")
             assert desk.found("whales") == ["deck.md"]
@@ -390,7 +391,7 @@ class TestRemoval:
                 assert desk.client.delete(f"/collections/{FIRST}/documents/{gone}").status_code == 204
             assert (desk.documents(), desk.files(), desk.found("whales")) == ([], [], [])
             desk.added("b.md", "birds")
-            until(lambda: desk.shelf.collection.scan(["document"]).data.num_rows == 1)
+            until(lambda: count_items(desk.shelf.collection) == 1)
 
     def test_that_fails_at_once_changes_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -436,6 +437,19 @@ class TestRemoval:
         with library(tmp_path) as desk:
             until(lambda: [d["name"] for d in desk.documents()] == ["b.md"])
             until(lambda: desk.files() == ["b.md"])
+
+    def test_erases_at_the_next_start_what_a_kill_left_of_replaced_contents(self, tmp_path: Path) -> None:
+        with library(tmp_path) as desk:
+            desk.added("a.md", "whales")
+            desk.added("b.md", "birds")
+            directory, path = desk.shelf.collection.directory, desk.uploads / "a.md"
+        with closing(Collection.open(directory)) as collection:
+            with collection.store.change() as change:  # its items go in the next commit
+                change.delete_files([str(path)])
+            path.unlink()
+            assert len(collection.store.read_items(["id"]).values) == 2
+        with library(tmp_path) as desk:
+            until(lambda: len(desk.shelf.collection.store.read_items(["id"]).values) == 1)
 
     def test_is_not_what_a_missing_file_means(self, tmp_path: Path) -> None:
         """A disk that is not mounted must not empty the index."""

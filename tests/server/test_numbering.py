@@ -283,7 +283,7 @@ class TestVerdicts:
     ) -> None:
         run = in_doubt(store)
         end = run.events[-1].model_copy(update={"claims": run.result.claims[1:2]})
-        run = StoredRun(run.id, run.directory, (*run.events[:-1], end))
+        run = StoredRun(run.id, run.store, (*run.events[:-1], end))
         print_end(run, RunState.FINISHED)
         line = "1 statement, stated in the text."
         content = build_reply("1", run.result, "/#/runs/1").content

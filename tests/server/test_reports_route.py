@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,14 +13,14 @@ from hosting import Nothing, Scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server_harness import serving
+from stored_events import reopen, write_events
 
-from vrag.agent.runs.run_store import EVENTS, FILES
+from vrag.agent.runs.run_store import RunStore
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
 ABSENT = "20200101-000000-000000-beef"
 
@@ -157,42 +156,48 @@ def test_a_title_makes_no_header_and_no_path(client: httpx.Client, runs: list[st
         assert "x-evil" not in response.headers
 
 
-def damaged(answering: Scripted, run: str, name: str) -> Path:
-    """A copy of a run, to be broken."""
-    copy = answering.directory / name
-    shutil.copytree(answering.directory / run, copy)
-    return copy
+@pytest.fixture
+def store(answering: Scripted) -> RunStore:
+    return RunStore(answering.directory)
+
+
+@pytest.fixture
+def copy(store: RunStore, runs: list[str]) -> Generator[str]:
+    """A run, to be broken."""
+    stored = store.read(runs[0])
+    files = {name: store.read_file(runs[0], *name.split(".")) for name in store.file_names(runs[0])}
+    store.add(run := "dead-0", stored.events, files)
+    yield run
+    store.delete(run)
 
 
 @pytest.mark.parametrize(
-    ("name", "events"),
+    "events",
     [
-        ("dead-0", b""),
-        ("dead-1", b"{\n"),
-        ("dead-2", b"\xff\xfe\n"),
-        ("dead-3", b"[]\n"),
-        ("dead-4", b'{"type": "nothing"}\n'),
-        ("dead-5", b'{"schema_version": 99, "type": "run_started"}\n'),
+        [],
+        [b"{"],
+        [b"\xff\xfe"],
+        [b"[]"],
+        [b'{"type": "nothing"}'],
+        [b'{"schema_version": 99, "type": "run_started"}'],
     ],
 )
 def test_a_run_that_cannot_be_read_is_refused_by_its_name(
-    client: httpx.Client, answering: Scripted, runs: list[str], name: str, events: bytes
+    client: httpx.Client, store: RunStore, runs: list[str], copy: str, events: list[bytes]
 ) -> None:
-    (damaged(answering, runs[0], name) / EVENTS).write_bytes(events)
-    assert refused(report(client, runs[0], name), 404, name)
+    write_events(store, copy, events)
+    assert refused(report(client, runs[0], copy), 404, copy)
 
 
-def test_a_run_that_was_cut_off_is_told_and_so_are_pictures_that_are_gone(
-    client: httpx.Client, answering: Scripted, runs: list[str]
-) -> None:
-    copy = damaged(answering, runs[0], "feed-1")
-    lines = (copy / EVENTS).read_bytes().splitlines(keepends=True)
-    (copy / EVENTS).write_bytes(b"".join(lines[:-1]) + lines[-1][:9])
-    gone = damaged(answering, runs[0], "feed-2")
-    shutil.rmtree(gone / FILES)
-    text = report(client, "feed-1").text
-    assert "was interrupted" in text
-    assert "not among the files of the run" in report(client, "feed-2").text
+def test_a_run_that_was_cut_off_is_told(client: httpx.Client, store: RunStore, copy: str) -> None:
+    reopen(store, copy)
+    assert "was interrupted" in report(client, copy).text
+
+
+def test_pictures_that_are_gone_are_told(client: httpx.Client, store: RunStore, copy: str) -> None:
+    with store.changing() as connection:
+        connection.execute("DELETE FROM files WHERE run = (SELECT number FROM runs WHERE id = ?)", (copy,))
+    assert "not among the files of the run" in report(client, copy).text
 
 
 def test_a_report_of_a_run_under_way_tells_it_as_far_as_it_has_come(

@@ -17,7 +17,6 @@ from server_harness import ask, serving
 from service_harness import scripted
 
 from vrag.agent.runs.retention import DAY_SECONDS
-from vrag.agent.runs.run_meta import META
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import RunError
 from vrag.server.app import Service, create_app
@@ -197,11 +196,11 @@ def test_a_deletion_that_fails_is_logged_as_failed(
     runs.add(40)
     runs.add(2)
 
-    def refuse(store: RunStore, run: str) -> None:
+    def refuse(*_: object) -> None:
         raise RunError("The disk refuses.") from OSError()
 
     with monkeypatch.context() as patched:
-        patched.setattr(RunStore, "delete", refuse)
+        patched.setattr(RunStore, "delete_all", refuse)
         days.pass_time(1, monkeypatch)
     assert [each.result for each in read_entries(days.log.path)] == ["begun", "failed"]
 
@@ -277,28 +276,6 @@ def test_a_server_that_was_off_for_long_deletes_when_it_has_been_up_for_a_day(
     days.uptime = 0
     days.pass_time(25, monkeypatch)
     assert runs.store.ids() == []
-
-
-def test_a_damaged_run_stays_and_is_counted(
-    runs: DatedRuns, served: tuple[httpx.Client, AuditLog, Scripted]
-) -> None:
-    run = runs.add(40, pinned=True)
-    (runs.store.directory / run / META).write_bytes(b"{")
-    client, _, _ = served
-    told = client.get("/retention", params={"older_than": 30}).json()
-    assert (told["runs"], told["damaged"]) == (0, 1)
-    assert client.delete("/runs", params={"older_than": 30}).json() == told
-    assert runs.store.ids() == [run]
-
-
-def test_a_damaged_run_is_logged_with_the_way_to_repair_it(
-    days: Days, runs: DatedRuns, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    run = runs.add(40)
-    (runs.store.directory / run / META).write_bytes(b"{")
-    days.pass_time(1, monkeypatch)
-    assert "Not deleted, because damaged: 1 old run. Run: vrag index verify --repair" in caplog.text
-    assert runs.store.ids() == [run]
 
 
 def test_by_default_nothing_is_deleted(tmp_path: Path, runs: DatedRuns) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server_harness import serving
 from service_harness import scripted
-from stored_events import strip_checksums
 
-from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via, clean_title, write_meta
+from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta, Via, clean_title
 from vrag.agent.runs.run_store import RunStore
-from vrag.errors import RunError
 from vrag.server.app import Service
 from vrag.server.http.users import EVERYBODY, User, UserRole
 from vrag.server.options import ServerOptions
-from vrag.server.runs import history as history_module
 from vrag.server.runs.history import RunHistory
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.runs.schema import RunQuery, RunRequest
@@ -120,14 +115,10 @@ class TestTitles:
         assert len(title) <= MAX_TITLE_CHARS
         assert title.isprintable() or not text.isprintable()
 
-    def test_a_list_shows_each_change_however_soon_it_comes(
-        self, client: httpx.Client, answering: Scripted
-    ) -> None:
+    def test_a_list_shows_each_change_however_soon_it_comes(self, client: httpx.Client) -> None:
         run = ended(client, "How many?")
         for number in range(20):
             client.patch(f"/runs/{run}", json={"title": f"Title {number}"})
-            directory = answering.directory / run
-            os.utime(directory, ns=(0, 0))  # a clock that stands still
             assert client.get("/runs").json()["runs"][0]["title"] == f"Title {number}"
 
     def test_changes_at_once_are_all_kept(self, client: httpx.Client, answering: Scripted) -> None:
@@ -183,7 +174,9 @@ class TestDeletion:
         assert client.delete(f"/runs/{first}", params={"remove": "run"}).json()["question"] == "First?"
         assert client.get(f"/runs/{first}").status_code == 404
         assert listed(client) == [second]
-        assert [path.name for path in answering.directory.iterdir()] == [second]
+        store = RunStore(answering.directory)
+        assert store.ids() == [second]
+        assert set(store.files.blobs.names()) == set(store.files.named_blobs(store.files.create()))
 
     def test_a_conversation_goes_whole(self, client: httpx.Client) -> None:
         first = ended(client, "First?")
@@ -221,41 +214,30 @@ class TestDeletion:
 
     def test_one_that_another_process_writes_stays(self, client: httpx.Client, answering: Scripted) -> None:
         run = ended(client, "How many?")
-        text = strip_checksums(answering.directory / run / "events.jsonl").read_bytes()
+        started = answering.store.started(run)
         with answering.store.record() as recording:
-            recording.journal.append(text.splitlines()[0].replace(run.encode(), recording.id.encode()))
+            recording.write(started.model_copy(update={"run_id": recording.id}))
             response = client.delete(f"/runs/{recording.id}", params={"remove": "run"})
             assert response.status_code == 409
             assert "in progress" in response.json()["detail"]
         client.delete(f"/runs/{recording.id}", params={"remove": "run"}).raise_for_status()
 
-    def test_after_a_kill_in_the_middle_a_run_is_gone_and_its_rest_is_removed_with_the_next(
-        self, client: httpx.Client, answering: Scripted, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first, second = ended(client, "First?"), ended(client, "Second?")
-
-        def killed(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(shutil, "rmtree", killed)
-            with pytest.raises(KeyboardInterrupt):
-                answering.store.delete(first)
-        assert answering.store.ids() == listed(client) == [second]
-        assert list(answering.directory.glob(f".{first}*"))
-        with pytest.raises(RunError):
-            answering.store.read(first)
-        RunManager(answering)
-        assert not list(answering.directory.glob(f".{first}*"))
-
 
 def copies(store: RunStore, source: str, number: int) -> list[str]:
     """Makes many runs of one; their ids, the newest first."""
-    text = strip_checksums(store.directory / source / "events.jsonl").read_bytes()
     ids = [f"20{10 + n // 1000:02d}0101-000000-{n:06d}-aaaa" for n in range(number)]
-    for run in ids:
-        (store.directory / run).mkdir()
-        (store.directory / run / "events.jsonl").write_bytes(text.replace(source.encode(), run.encode()))
+    columns = "recorder, owner, via, title, pinned, shared, events, bytes, session, question, agent, "
+    columns += "collection, answer, stop_reason, outcome"
+    with store.changing() as connection:
+        for run in ids:
+            statement = f"INSERT INTO runs(id, {columns}) SELECT ?, {columns} FROM runs WHERE id = ?"
+            connection.execute(statement, (run, source))
+            statement = "SELECT type, data FROM events WHERE run = (SELECT number FROM runs WHERE id = ?) "
+            statement += "ORDER BY number"
+            for kind, data in connection.execute(statement, (source,)).fetchall():
+                changed = data.replace(source.encode(), run.encode())
+                values = connection.execute("SELECT max(number) FROM runs").fetchone()[0], kind, changed
+                connection.execute("INSERT INTO events(run, type, data) VALUES (?, ?, ?)", values)
     return ids[::-1]
 
 
@@ -275,8 +257,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     source = asyncio.run(ask())
     ids = copies(answering.store, source, 10_000)
     answering.store.delete(source)
-    for run in ids[::100]:
-        write_meta(answering.directory / run, RunMeta(owner="alice", via=Via.MCP))
+    with answering.store.changing() as connection:
+        rows = [(run,) for run in ids[::100]]
+        connection.executemany("UPDATE runs SET owner = 'alice', via = 'mcp' WHERE id = ?", rows)
     return answering.store
 
 
@@ -294,39 +277,33 @@ class TestThousands:
         assert everything.owners == ("", "alice")
         assert history.summaries({}, BOB, RunQuery()).runs == ()
 
-    def test_a_list_reads_metadata_once_and_events_of_what_it_lists(
+    def test_a_list_reads_events_of_what_it_lists_once(
         self, store: RunStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        metas, outlines = Counter[str](), Counter[str]()
-        read_meta, read_outline = RunStore.meta, RunStore.outline
-
-        def meta(store: RunStore, run: str) -> RunMeta:
-            metas[run] += 1
-            return read_meta(store, run)
+        outlines, read_outline = Counter[str](), RunStore.outline
 
         def outline(store: RunStore, run: str) -> RunResult:
             outlines[run] += 1
             return read_outline(store, run)
 
-        monkeypatch.setattr(RunStore, "meta", meta)
         monkeypatch.setattr(RunStore, "outline", outline)
         history = RunHistory(store)
         for _ in range(3):
             assert len(history.summaries({}, EVERYBODY, RunQuery(limit=100)).runs) == 100
-        assert (len(metas), metas.total()) == (10_000, 10_000)
         assert (len(outlines), outlines.total()) == (100, 100)
 
-    def test_a_search_reads_some_at_a_time_and_goes_on_after_them(
+    def test_a_search_reads_the_events_of_what_it_finds(
         self, store: RunStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(history_module, "_MAX_SCANNED", 400)
-        history, ids = RunHistory(store), store.ids()
-        oldest = ids[-1]
+        history, oldest, outlines = RunHistory(store), store.ids()[-1], list[str]()
+        read_outline = RunStore.outline
         store.change_meta(oldest, title="Needle")
-        query = RunQuery(text="needle", before=ids[-1000])
-        pages = [history.summaries({}, EVERYBODY, query)]
-        while pages[-1].more:
-            query = query.model_copy(update={"before": pages[-1].next})
-            pages.append(history.summaries({}, EVERYBODY, query))
-        assert [run.id for page in pages for run in page.runs] == [oldest]
-        assert len(pages) == 3
+
+        def outline(store: RunStore, run: str) -> RunResult:
+            outlines.append(run)
+            return read_outline(store, run)
+
+        monkeypatch.setattr(RunStore, "outline", outline)
+        found = history.summaries({}, EVERYBODY, RunQuery(text="needle"))
+        assert [run.id for run in found.runs] == outlines == [oldest]
+        assert not found.more

@@ -231,7 +231,9 @@ def test_a_picture_that_comes_with_a_question_reaches_the_model(answering: Scrip
         started = (await events_of(host, run.id))[0]
         assert isinstance(started, RunStarted)
         assert len(started.attached) == 1
-        assert (await host.file(run.id, started.attached[0])).is_file()
+        picture = await host.picture(run.id, started.attached[0])
+        assert picture is not None
+        assert picture.startswith(b"\xff\xd8")
 
     hosted(answering, work)
 
@@ -425,7 +427,7 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
 
     async def work(host: UserRuns) -> None:
         run = await host.start(ASKED)
-        monkeypatch.setattr("vrag.agent.runs.run_store.atomic_file", refuse)
+        monkeypatch.setattr("vrag.agent.runs.recorder.append", refuse)
         answering.policy.go.set()
         end = (await events_of(host, run.id))[-1]
         monkeypatch.undo()

@@ -9,12 +9,14 @@ import pytest
 from server_harness import asked
 
 from vrag.server.app import create_app
-from vrag.server.http.auth import BrowserSessions
 from vrag.server.options import ServerOptions
+from vrag.server.state.database import ServerState
+from vrag.server.state.sessions import BrowserSessions
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Generator
+    from pathlib import Path
 
     from starlette.types import Scope
 
@@ -346,10 +348,18 @@ class TestForgery:
         browse(visit, origins=frozenset({"https://app.example"}))
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "disk"])
 class TestStore:
+    @pytest.fixture(autouse=True)
+    def open_state(self, kept: bool, tmp_path: Path) -> Generator[None]:
+        self.state = ServerState.open(tmp_path) if kept else ServerState()
+        yield
+        self.state.close()
+
     def sessions(self, **options: Any) -> tuple[BrowserSessions, list[float]]:  # noqa: ANN401
         clock = [0.0]
-        return BrowserSessions(ServerOptions(token=TOKEN, **options), lambda: clock[0]), clock
+        given = ServerOptions(token=TOKEN, state=self.state, **options)
+        return BrowserSessions(given, lambda: clock[0]), clock
 
     def scope(self, *ids: str, name: str = "vrag_session") -> Scope:
         cookie = "; ".join(["theme=dark", *(f"{name}={id}" for id in ids)])
@@ -366,6 +376,15 @@ class TestStore:
         clock[0] = 210
         assert sessions.find(self.scope(used)) is None
 
+    def test_ends_some_days_after_its_beginning_though_it_is_used(self) -> None:
+        sessions, clock = self.sessions(session_seconds=86_400.0, session_days=3.0)
+        id = sessions.open(OPENED)
+        for hours in range(0, 72, 10):
+            clock[0] = hours * 3600.0
+            assert sessions.find(self.scope(id)) is not None
+        clock[0] = 73 * 3600.0
+        assert sessions.find(self.scope(id)) is None
+
     def test_what_a_session_chose_is_forgotten_with_it(self) -> None:
         sessions, clock = self.sessions(session_seconds=100.0)
         ended: list[bytes] = []
@@ -380,9 +399,11 @@ class TestStore:
         assert ended == [hashlib.sha256(unused.encode()).digest()]
 
     def test_is_bounded_and_drops_what_was_not_used_for_longest(self) -> None:
-        sessions, _ = self.sessions(sessions=3)
+        sessions, clock = self.sessions(sessions=3)
         first, second, third = (sessions.open(OPENED) for _ in range(3))
+        clock[0] = 1
         assert sessions.find(self.scope(first)) is not None
+        assert sessions.find(self.scope(third)) is not None
         sessions.open(OPENED)
         known = [sessions.find(self.scope(id)) is not None for id in (first, second, third)]
         assert known == [True, False, True]

@@ -15,9 +15,10 @@ from chat_server import Asked, ChatServer, Refuse, Reply, Say
 from setup_harness import KEY, MODEL, Setup, answering, browser_of, setup_server
 from test_collection_registry import collection
 
-from vrag.factory.server import choice_file
+from vrag.factory.server import state_folder
 from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.options import ServerOptions
+from vrag.server.state.database import ServerState
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -187,48 +188,56 @@ class TestForAll:
             setup.browser.delete("/setup")
             assert setup.ask()["answer"] == "ours"
 
-    def test_its_file_is_the_owners_alone_and_goes_when_the_choice_goes(self, place: Path) -> None:
+    def test_its_key_is_the_owners_alone_and_no_byte_is_left_when_the_choice_goes(self, place: Path) -> None:
         with answering("x", KEY) as model, setup_server(place) as setup:
             setup.choose(model.url, key=KEY, scope="all")
-            file = choice_file(setup.settings)
-            assert stat.S_IMODE(file.stat().st_mode) == 0o600
-            assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-            assert [path.name for path in file.parent.iterdir()] == [file.name]
+            folder = state_folder(setup.settings)
+            assert files_with(folder, KEY) == ["server.db"]
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            for name in ("server.db", "server.db-wal", "server.db-shm"):
+                assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
+            other = KEY.replace("secret", "second")
+            setup.choose(model.url, key=other, scope="all")
+            assert files_with(folder, KEY) == []
+            assert files_with(folder, other) == ["server.db"]
             assert setup.browser.delete("/setup", params={"scope": "all"}).json()["for_all"] is None
-            assert not file.exists()
+            assert files_with(folder, other) == []
         with setup_server(place) as setup:
             assert setup.state()["for_all"] is None
 
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"",
-            b"{",
-            b"\xff",
-            b"[1]",
-            b'{"version": 2}',
-            b'{"model": "x", "base_url": "file:///etc/passwd"}',
-            b'{"model": "local:/etc", "base_url": "http://localhost:1/v1"}',
-        ],
-    )
-    def test_a_damaged_file_is_kept_aside_and_said_to_the_administrator(
-        self, place: Path, content: bytes, caplog: pytest.LogCaptureFixture
+    def test_a_damaged_database_is_kept_aside_and_said_to_the_administrator(
+        self, place: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        file = choice_file(Settings(collection=str(place)))
-        file.parent.mkdir(parents=True)
-        file.write_bytes(content)
+        folder = state_folder(Settings(collection=str(place)))
+        folder.mkdir(parents=True)
+        (folder / "server.db").write_bytes(b"{")
         with caplog.at_level(logging.WARNING), setup_server(place) as setup:
             assert "damaged" in setup.state()["problem"]
             assert setup.ask()["model"] == "extractive"
             with answering("x") as model:
                 assert setup.choose(model.url, scope="all").json()["problem"] == ""
-        assert file.with_suffix(".damaged").read_bytes() == content
+        assert (folder / "server.db.damaged").read_bytes() == b"{"
+        assert "choose a model again" in caplog.text
+
+    @pytest.mark.parametrize(
+        "row",
+        [("x", "file:///etc/passwd", "", "auto", "top"), ("local:/etc", "http://x/v1", "", "auto", "top")],
+    )
+    def test_one_that_cannot_be_used_is_said_to_the_administrator(
+        self, place: Path, row: tuple[str, ...], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        state = ServerState.open(state_folder(Settings(collection=str(place))))
+        state.write(lambda database: database.execute("INSERT INTO chosen_model VALUES (?, ?, ?, ?, ?)", row))
+        state.close()
+        with caplog.at_level(logging.WARNING), setup_server(place) as setup:
+            assert "damaged" in setup.state()["problem"]
+            assert setup.ask()["model"] == "extractive"
         assert "Choose a model again" in caplog.text
 
     def test_a_disk_that_refuses_changes_nothing(self, place: Path) -> None:
         with answering("one") as one, answering("two") as two, setup_server(place) as setup:
             setup.choose(one.url, scope="all")
-            folder = choice_file(setup.settings).parent
+            folder = state_folder(setup.settings)
             folder.rename(folder.with_name("elsewhere"))
             folder.write_text("a file stands in the way")
             refused = setup.choose(two.url, scope="all")
@@ -295,7 +304,7 @@ class TestKey:
         assert KEY[:12] not in caplog.text
         assert KEY[:12] not in "".join(capfd.readouterr())
         assert files_with(place.parent.parent, KEY[:12]) == []
-        assert files_with(own_settings, KEY[:12]) == [choice_file(setup.settings).name]
+        assert files_with(own_settings, KEY[:12]) == ["server.db"]
 
     def test_a_short_one_is_not_shown_even_in_part(self, place: Path) -> None:
         with answering("x", "abcdwxyz") as model, setup_server(place) as setup:

@@ -20,13 +20,13 @@ from vrag.doctor.endpoint import LocalServer
 from vrag.doctor.inspector import PLAN, DoctorInspector, page_words
 from vrag.geometry import Space
 from vrag.grounding.conventions import Convention
-from vrag.server.http.auth import BrowserSessions
 from vrag.server.http.errors import Refusal
 from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.routes import MAX_TESTS, ModelSetup, SetupService
 from vrag.server.setup.servers import ModelServers
+from vrag.server.state.sessions import BrowserSessions
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def test_a_test_counts_before_its_response_begins_and_ends_with_one_that_never_d
         options = ServerOptions()
         sessions, absent = BrowserSessions(options), cast("Any", None)
         setup = ModelSetup(ModelServers(()), Waiting(Settings(), (), 5))
-        choices = ModelChoices(None, sessions, options)
+        choices = ModelChoices(sessions, options)
         service = SetupService(setup, choices, sessions, options, absent, absent)
         chosen, user = ChosenModel(MODEL, "http://127.0.0.1:9/v1"), User("", UserRole.ADMINISTER)
         begun = [service.begin_test(chosen, user, str(number)) for number in range(MAX_TESTS)]

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from vrag.server.http.auth import BrowserSessions
 from vrag.server.http.errors import Refusal
 from vrag.server.http.users import User, UserRole
 from vrag.server.options import ServerOptions
 from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.schema import ModelRequest
 from vrag.server.setup.servers import OWN_SERVER, ModelServer, ModelServers
+from vrag.server.state.sessions import BrowserSessions
 
 OWN = ModelServer(
     name=OWN_SERVER,
@@ -140,7 +140,7 @@ def test_a_choice_shows_its_key_nowhere() -> None:
 def test_a_choice_ends_with_its_session() -> None:
     options = ServerOptions()
     sessions = BrowserSessions(options)
-    choices = ModelChoices(None, sessions, options)
+    choices = ModelChoices(sessions, options)
     ended, other = b"ended", b"other"
     for session in (ended, other):
         choices.choose(session, ChosenModel("m", "http://x/v1", SecretStr("key")))
@@ -151,6 +151,6 @@ def test_a_choice_ends_with_its_session() -> None:
 
 def test_a_choice_that_is_not_used_ends_in_time() -> None:
     options = ServerOptions(session_seconds=0.0)
-    choices = ModelChoices(None, BrowserSessions(options), options)
+    choices = ModelChoices(BrowserSessions(options), options)
     choices.choose(b"session", ChosenModel("m", "http://x/v1"))
     assert choices.of_session(b"session") is None

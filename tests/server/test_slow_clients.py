@@ -22,11 +22,12 @@ from starlette.responses import Response, StreamingResponse
 
 from vrag.server.http import errors
 from vrag.server.http.audit import AuditMiddleware, AuditTrail
-from vrag.server.http.auth import AuthMiddleware, BrowserSessions
+from vrag.server.http.auth import AuthMiddleware
 from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.logs import RequestMiddleware
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
+from vrag.server.state.sessions import BrowserSessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from library_harness import FIRST, Lines, library, until
+from library_harness import FIRST, OVER, Lines, library, until
 
 from vrag.errors import EmbedderFailedError
-from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
+from vrag.index.location import LocalLocation
 from vrag.index.maintenance import is_settled
 from vrag.search.engine import Engine
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from library_harness import Desk
 
     from vrag.corpus.converter import CorpusOptions, SourceFile
-    from vrag.index.embed_items import Made
+    from vrag.index.vectors.embed_items import Made
 
 
 def pdf(pages: int, word: str) -> bytes:
@@ -276,7 +276,9 @@ def test_a_kill_while_an_upload_is_cancelled_loses_nothing_else(
         names = ["kept.md", "replaced.md"]
         ready = [(name, "ready") for name in names]
         until(lambda: [(one["name"], one["status"]) for one in desk.documents()] == ready)
-        until(lambda: all(job["state"] == "finished" for job in desk.jobs()))
+        until(lambda: all(job["state"] in OVER for job in desk.jobs()))
+        ended = [job["message"] for job in desk.jobs() if job["state"] != "finished"]
+        assert len(ended) == (not left)
         assert desk.found("whales") == ["kept.md"]
         assert (desk.found("sharks") == []) == left
         assert (desk.found("row") != []) == left
@@ -284,7 +286,7 @@ def test_a_kill_while_an_upload_is_cancelled_loses_nothing_else(
         assert desk.files() == ["kept.md", "next.md", "replaced.md"]
         with desk.locked():
             pass
-        assert verify(Collection.open(desk.shelf.collection.directory)).ok
+        assert verify(LocalLocation(desk.shelf.collection.directory)).ok
 
 
 class TestTypesThatNeedSoftware:

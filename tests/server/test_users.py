@@ -15,6 +15,7 @@ from hosting import ANSWER, SEARCH, Nothing, Scripted
 from server_harness import serving
 from service_harness import scripted
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.server.app import Service, create_app
 from vrag.server.http.users import TokenFile, UserRole
 from vrag.server.mcp import TOOLS
@@ -352,13 +353,10 @@ class TestSharing:
 
     def test_a_run_without_an_owner_is_seen_by_administrators_alone(self, users: Users) -> None:
         run = users.ended(users.alice)["id"]
-        meta = users.answering.directory / run / "meta.json"
-        for content in (None, b"", b"{", b"[]", b'{"owner": 3}', b'{"owner": "alice", "via": "door"}'):
-            meta.unlink(missing_ok=True)
-            if content is not None:
-                meta.write_bytes(content)
-            assert users.alice.get(f"/runs/{run}").status_code == 404, content
-            assert users.carol.get(f"/runs/{run}").json()["owner"] == ""
+        with RunStore(users.answering.directory).changing() as connection:
+            connection.execute("UPDATE runs SET owner = '' WHERE id = ?", (run,))
+        assert users.alice.get(f"/runs/{run}").status_code == 404
+        assert users.carol.get(f"/runs/{run}").json()["owner"] == ""
 
 
 class TestSessions:
@@ -394,7 +392,7 @@ def test_without_tokens_everybody_sees_everything(tmp_path: Path) -> None:
     ):
         run = client.post("/runs", json={"question": SECRET}).json()
         assert run["owner"] == ""
-        meta = answering.directory / run["id"] / "meta.json"
-        meta.write_text('{"owner": "alice"}', encoding="utf-8")
+        with RunStore(answering.directory).changing() as connection:
+            connection.execute("UPDATE runs SET owner = 'alice' WHERE id = ?", (run["id"],))
         assert client.get(f"/runs/{run['id']}").json()["owner"] == "alice"
         assert client.get("/session").json()["has_users"] is False

@@ -13,12 +13,12 @@ import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from hosting import Scripted
 from server_harness import ask
+from stored_items import forget_document, put_files, put_items
 
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import CollectionError
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.schema import file_rows, item_rows
 from vrag.search.engine import Engine
 from vrag.server.app import Service, create_app
 from vrag.server.collections.registry import OpenCollection
@@ -220,7 +220,7 @@ class TestFind:
     def test_in_a_document_that_was_removed_is_not_found(self, desk: Desk) -> None:
         id = desk.id("report.pdf")
         assert desk.get(f"/documents/{id}/find?text=net").status_code == 200
-        desk.collection.file_table.delete(f"id = '{id}'")
+        forget_document(desk.collection, id)
         assert desk.get(f"/documents/{id}/find?text=net").status_code == 404
 
     def test_without_collections_says_so(self, read_only: Desk, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ class TestFind:
             )
             for ordinal in (1, 3)
         ]
-        collection.item_table.append(item_rows(items))
+        put_items(collection, items)
         row = Document(
             path="/a.pdf",
             id="a" * 64,
@@ -253,7 +253,7 @@ class TestFind:
             status=DocumentStatus.PARTIAL,
             items=3,
         )
-        collection.file_table.upsert(file_rows([(row, 2)]), "key")
+        put_files(collection, [(row, 2)])
         desk = Desk(tmp_path, (collection,), tmp_path / "runs")
         assert desk.found("a.pdf", "page") == [(1, 1), (3, 1)]
 
@@ -288,7 +288,7 @@ class TestFile:
         path.write_bytes(html)
         document = next(each for each in desk.collection.documents() if each.name == "report.pdf")
         row = replace(document, id=hashlib.sha256(html).hexdigest(), size=len(html))
-        desk.collection.file_table.upsert(file_rows([(row, 3)]), "key")
+        put_files(desk.collection, [(row, 3)])
         response = desk.get(f"/documents/{row.id}/file")
         assert response.content == html
         assert response.headers["content-type"] == "application/octet-stream"
@@ -409,11 +409,11 @@ def test_printed_numbers_stand_beside_positions_where_they_are_others(tmp_path: 
         )
         for ordinal, label in enumerate(("iv", ""), 1)
     ]
-    collection.item_table.append(item_rows(items))
+    put_items(collection, items)
     row = Document(
         path="/a.pdf", id="a" * 64, name="a.pdf", size=1, mtime_ns=1, status=DocumentStatus.READY, items=2
     )
-    collection.file_table.upsert(file_rows([(row, 2)]), "key")
+    put_files(collection, [(row, 2)])
     desk = Desk(tmp_path, (collection,), tmp_path / "runs")
 
     first, second = desk.get(f"/documents/{'a' * 64}").json()["items"]

@@ -5,8 +5,7 @@ and signals of POSIX, an event loop without signal handlers. The file system ref
 all code:
 
 - to delete, rename or replace a file that some process has open or mapped, and to rename a folder with such
-  a file. Processes are those of the same process group. Files of Lance may be deleted while they are open,
-  since programs in Rust share deletion; a folder that has them open may not be renamed either;
+  a file. Processes are those of the same process group;
 - to rename to a name that exists, to replace a folder, to delete a read-only file, to open a folder;
 - names with characters that are reserved, devices, and trailing dots and spaces; symbolic links, which need a
   privilege;
@@ -126,7 +125,7 @@ def _check_not_open(path: Any, *, folder: bool) -> None:
     name = os.path.join(place, os.path.basename(os.fsdecode(path)))
     for opened in _open_files():
         inside = folder and opened.startswith(name + os.sep) and not os.path.isdir(opened)
-        if inside or (opened == name and not folder and ".lance/" not in opened):
+        if inside or (opened == name and not folder):
             message = "The process cannot access the file because it is being used by another process"
             raise PermissionError(errno.EACCES, f"{message}: {opened}", os.fsdecode(path))
 

@@ -21,8 +21,8 @@ from vrag.agent.policy import Policy
 from vrag.agent.question import Question
 from vrag.agent.replies.tool_calls import CALL_END_TAG
 from vrag.agent.runs.event_log import EventLog, SaveFile
+from vrag.agent.runs.recorder import RunLog
 from vrag.agent.runs.run_result import RunResult
-from vrag.agent.runs.run_store import RunLog
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
 from vrag.search.searcher import ItemStore
@@ -190,7 +190,7 @@ class Agent:
         """
         async with aclosing(self.astream(question, run_id=log.id, save=log.save, cancel=cancel)) as events:
             async for event in events:
-                log.write(event)
+                await log.awrite(event)
                 yield event
 
     def record(self, question: str | Question, log: RunLog) -> Iterator[Event]:

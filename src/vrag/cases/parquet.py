@@ -9,7 +9,6 @@ one text, as in `Table####Chart`. That cannot always be undone: the types themse
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from vrag.cases.case_json import written_whole
-from vrag.cases.rows import CaseFormat, object_of, text_of
+from vrag.cases.rows import CaseFormat, import_pyarrow, object_of, text_of
 from vrag.types import Case
 
 BETWEEN, NONE = "####", "Nan"
@@ -115,8 +114,7 @@ class ParquetOptions:
 
 def parquet_schema() -> ArrowSchema:
     """Return the columns and their types."""
-    pa: Any = importlib.import_module("pyarrow")  # it ships no types
-
+    pa = import_pyarrow()
     text, pages = pa.string(), pa.list_(pa.int64())
     message = pa.struct([("role", text), ("content", text)])
     reward = pa.struct([("style", text), ("ground_truth", text)])
@@ -163,10 +161,9 @@ def write_parquet(path: Path, cases: Iterable[tuple[str, Case]], options: Parque
     """Write cases as they come, and return their number; the file is complete or not there at all.
 
     Each case comes with its data source, the name by which trainers group rows. An existing file is replaced.
-    Raises `CaseError` if it cannot be written.
+    Raises `CaseError` if it cannot be written, `MissingExtra` without pyarrow.
     """
-    pa: Any = importlib.import_module("pyarrow")
-    parquet: Any = importlib.import_module("pyarrow.parquet")
+    pa, parquet = import_pyarrow(), import_pyarrow("pyarrow.parquet")
     count = 0
     schema = parquet_schema()
     with written_whole(path) as file, parquet.ParquetWriter(file, schema) as writer:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from vrag.errors import CaseError, first_line
+from vrag.errors import CaseError, MissingExtra, first_line
 
 BATCH_ROWS = 1_000
 """Rows of a parquet file without images in memory at once."""
@@ -109,10 +109,21 @@ def _parse_lines(lines: Iterable[str], path: Path) -> Iterator[object]:
             raise CaseError(f"{path}, line {number} is not JSON: {error}.") from error
 
 
+def import_pyarrow(module: str = "pyarrow") -> Any:  # noqa: ANN401 - it ships no types
+    """Import pyarrow, or a module of it, which the extras `eval` and `train` bring.
+
+    Raises `MissingExtra` if it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pyarrow", "eval") from error
+
+
 @contextmanager
 def parquet_errors(path: Path) -> Generator[None]:
     """Raise errors about a parquet file as `CaseError`, those of the system as well."""
-    pa: Any = importlib.import_module("pyarrow")
+    pa = import_pyarrow()
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -197,7 +208,7 @@ class RowReader:
 @contextmanager
 def open_parquet(path: Path, columns: Sequence[str] = ()) -> Generator[Any]:
     """Open a parquet file that has these columns; errors while it is read become `CaseError`."""
-    reader: Any = importlib.import_module("pyarrow.parquet")  # it ships no types
+    reader = import_pyarrow("pyarrow.parquet")
     with (
         parquet_errors(path),
         path.open("rb") as handle,

@@ -206,7 +206,8 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
     observers = (events.append, *filter(None, [observer_from_environment()]))
     printer, agent = RunPrinter(), session.agent()
     status_line = model_status(session.settings.model, quiet=quiet)
-    with session.runs.record() as recording, status_line as status:
+    store = session.runs
+    with store.record() as recording, status_line as status:
         agent = replace(agent, draft=DraftMode.TEXT if status.is_shown else DraftMode.OFF)
         try:
             for event in agent.record(question, recording):
@@ -220,9 +221,9 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
             note = f"Finished steps are kept: vrag runs show {recording.id}"
             echo_stop(add_location(note, session.settings))
             if quiet and events:
-                print_json(run_as_json(StoredRun(recording.id, recording.directory, tuple(events))))
+                print_json(run_as_json(StoredRun(recording.id, store, tuple(events))))
             raise
-    return StoredRun(recording.id, recording.directory, tuple(events))
+    return StoredRun(recording.id, store, tuple(events))
 
 
 def run_as_json(stored: StoredRun) -> dict[str, Any]:
@@ -275,7 +276,7 @@ def _evidence(number: int, evidence: Evidence, run: StoredRun) -> dict[str, Any]
     return {
         "number": number,
         **_fields(evidence, ("item", "document", "page", "page_label", "kind", "box", "seconds", "node")),
-        "crop": str(run.file(crop)) if crop else None,
+        "crop": str(run.path(crop)) if crop else None,
         "quote": evidence.quote,
         "marks": [mark.model_dump(mode="json") for mark in evidence.marks],
         "located": evidence.located,

@@ -15,7 +15,7 @@ from vrag.cli.ask import answer_question
 from vrag.cli.terminal.console import echo, err, print_add_report, warn
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import index_progress
-from vrag.index.location import CollectionHeader
+from vrag.index.location import CollectionHeader, is_collection
 from vrag.samples import corpus_dir, questions_path
 from vrag.settings import SettingsReport, load_settings
 
@@ -76,7 +76,7 @@ def demo(
         return
     place = collection or str(samples_collection())
     report = load_settings(agent=agent, model=model, base_url=base_url, collection=place, wait=wait)
-    if "://" not in place and CollectionHeader.read(Path(place)) is None:
+    if "://" not in place and not is_collection(Path(place)):
         err.print(Text(FIRST_TIME, "dim"))
     if question is not None:
         _ask(report, question, as_json=as_json)

@@ -306,4 +306,4 @@ class _Batch:
                 events.append(event)
                 if self.status is not None and (line := step_line(event)):
                     self.status.update(Text(f"{label} {plain(line, err.width - 16)}", "dim"))
-        return StoredRun(recording.id, recording.directory, tuple(events))
+        return StoredRun(recording.id, self.store, tuple(events))

@@ -19,6 +19,7 @@ from vrag.cli.terminal.process import (
     DONE,
     FAILED,
     STOPPED,
+    close_databases,
     handle_closed_output,
     is_interrupt,
     raise_interrupts,
@@ -121,7 +122,7 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
     try:
-        with handle_closed_output():
+        with handle_closed_output(), close_databases():
             app = _create_app_for_line()
             raise_interrupts()
             sys.exit(_run_command(app))

@@ -15,7 +15,7 @@ from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.policy import WITHOUT_MODEL, WORDS_SOUGHT
 from vrag.agent.runs.run_result import MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
-from vrag.cli.terminal.console import add_location, echo, out, plain, relative_path
+from vrag.cli.terminal.console import add_location, echo, out, plain
 from vrag.render.answer_markdown import sign_answer, write_markdown
 from vrag.render.text_format import count, place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, trust_line
@@ -211,9 +211,7 @@ def print_end(stored: StoredRun, state: RunState, settings: Settings | None = No
         echo(("Note: ", "yellow"), plain(notice))
     for unsupported in run.unsupported:
         echo(("Not used: ", "yellow"), plain(unsupported))
-    folder = relative_path(stored.directory / "files")
-    files = f" · pictures in {folder}" if run.usage.visual_tokens else ""
-    echo((f"{_cost(stored)} · run {stored.id}{files}", "dim"))
+    echo((f"{_cost(stored)} · run {stored.id}", "dim"))
 
 
 def _print_answer(run: RunResult, *, without_model: bool) -> None:
@@ -320,10 +318,8 @@ def _cost(stored: StoredRun) -> str:
 
 
 def _print_evidence(number: int, evidence: Evidence, stored: StoredRun) -> None:
-    """Print document, place and words of a piece of evidence; of the first also its picture."""
+    """Print document, place and words of a piece of evidence."""
     echo(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {place_name(evidence)}")
-    if number == 1 and evidence.crop_sha256:
-        echo("      ", (relative_path(stored.file(evidence.crop_sha256)), "dim"))
     if evidence.quote:
         quote = _quote_part(" ".join(evidence.quote.split()), number, stored.result)
         echo("      ", (f"“{plain(quote)}”", "dim"))

@@ -23,7 +23,7 @@ from vrag.agent.runs.retention import (
     select_runs,
 )
 from vrag.agent.runs.run_meta import clean_title
-from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.agent.runs.run_store import RunRow, RunState, RunStore, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -32,7 +32,7 @@ from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
-from vrag.errors import REPAIR_COMMAND, RunError
+from vrag.errors import RunError
 from vrag.factory.models import open_text_reader
 from vrag.factory.session import evidence_sources, open_session, run_store
 from vrag.render.exports import Format, export_of
@@ -69,33 +69,23 @@ def list_runs(
     Example: vrag runs list --limit 5
     """
     store = run_store(opt.load_reading_flags(locals()).settings)
-    rows = [_summary(store, run) for run in store.ids()[:limit]]
-    metas = [store.meta(row[0]) for row in rows]
+    rows = [(*_summary(store, row), row) for row in store.rows(limit=limit)]
     if as_json:
         columns = (*COLUMNS, *META_COLUMNS)
-        values = (
-            (*row, m.owner, m.via, m.title, m.pinned, m.shared) for row, m in zip(rows, metas, strict=True)
-        )
+        values = ((*cells, r.owner, r.via, r.title, r.pinned, r.shared) for *cells, r in rows)
         print_json([dict(zip(columns, value, strict=True)) for value in values])
     elif rows:
-        shown = ((*row[:2], m.title or row[2], row[3]) for row, m in zip(rows, metas, strict=True))
+        shown = ((*cells[:2], row.title or cells[2], cells[3]) for *cells, row in rows)
         print_table(COLUMNS, ([plain(cell, 60) for cell in row] for row in shown))
     else:
         echo(add_location(f"{NO_RUNS} {NO_RUNS_HINT}"))
 
 
-def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
-    if store.is_starting(run):
-        return run, "starting", "", ""
-    try:
-        outline = store.outline(run)
-    except RunError as error:
-        return run, "damaged", error.message, ""
-    if outline.end is None and (state := store.state(run, ended=False)) is RunState.RUNNING:
-        return run, state.value, outline.started.question, ""
-    outline = outline if outline.end else store.outline(run)  # it may have ended just now
-    ended = outline.stop_reason or RunState.INTERRUPTED.value
-    return run, ended, outline.started.question, outline.answer or ""
+def _summary(store: RunStore, row: RunRow) -> tuple[str, str, str, str]:
+    ended = row.stop_reason or store.state_of(row).value
+    if ended == RunState.RUNNING and not row.events:
+        return row.id, "starting", "", ""
+    return row.id, ended, row.question, row.answer or ""
 
 
 @app.command()
@@ -161,10 +151,7 @@ def delete(
     settings = opt.load_flags(locals()).settings
     store = run_store(settings)
     id, question = _find_run(store, run)
-    try:
-        runs = store.conversation(id)
-    except RunError:  # its beginning is damaged
-        runs = (id,)
+    runs = store.conversation(id)
     if not conversation:
         if runs[0] == id and len(runs) > 1:
             message = f"{count(len(runs) - 1, 'later question')} of the conversation follow on this one."
@@ -174,21 +161,18 @@ def delete(
         typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(question, 60)}?", abort=True)
     entry = local_entry(AuditAction.DELETE_RUN, run=id)
     with audited_change(open_audit_log(settings), entry) as logged:
-        for number, each in enumerate(reversed(runs), 1):
-            store.delete(each)
-            logged["runs"] = number
+        with store.changing() as connection:
+            store.delete_all(connection, runs)
+        store.erase()
+        logged["runs"] = len(runs)
     echo(f"Deleted: {count(len(runs), 'run')}.")
 
 
 def _find_run(store: RunStore, run: str) -> tuple[str, str]:
-    """Return the id of a run and its question; a damaged one is found by its whole id."""
-    try:
-        stored = read_run(store, run)
-    except RunError:
-        if not store.has_events(run):
-            raise
-        return run, "it is damaged"
-    return stored.id, stored.started.question
+    """Return the id of a run and its question, also if its events cannot be read."""
+    id = store.find(run)
+    row = store.row(id)
+    return id, row.question if row else ""
 
 
 @app.command()
@@ -219,8 +203,7 @@ def purge(
     """Delete runs with their pictures, by age, user or outcome. This cannot be undone.
 
     The age of a conversation is that of its last question. With --user or --outcome, single runs of a
-    conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
-    damaged runs.
+    conversation are deleted; its first run stays while others follow on it. Runs in progress stay.
 
     By --older-than and keep_runs nothing is deleted while the runs contradict the clock of this machine: one
     began in the future, or the newest one before today began more than 30 days ago. --before does not depend
@@ -248,12 +231,11 @@ def purge(
     found = select_runs(store, selection)
     if not as_json:
         echo(_describe_purge(found, "Would delete" if dry_run else "Found"))
-        _print_damaged(found.damaged)
     deleted = RunPurge()
     if found.runs and not dry_run:
         if age is not None:
             gap_hint = f"If the clock is right, give the time: --before {format_minute(now - age)}"
-            check_clock(store.stamps(), now, 0, gap_hint)
+            check_clock(store.ids(), now, 0, gap_hint)
         if not yes:
             typer.confirm(f"Delete {count(len(found.runs), 'run')}?", abort=True, err=as_json)
         entry = local_entry(AuditAction.PURGE_RUNS, subject=user or "")
@@ -267,7 +249,6 @@ def purge(
         "oldest": found.oldest,
         "newest": found.newest,
         "runs": found.runs if dry_run else deleted.runs,
-        "damaged": found.damaged,
     }
     if as_json:
         print_json(facts)
@@ -296,18 +277,6 @@ def _describe_purge(found: RunPurge, verb: str) -> str:
         return "No runs match."
     first, last = (f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in (found.oldest, found.newest))
     return f"{verb} {count(len(found.runs), 'run')}, {first} to {last}, {size(found.bytes)}."
-
-
-def _print_damaged(runs: Sequence[str]) -> None:
-    if not runs:
-        return
-    echo(
-        f"{count(len(runs), 'damaged run')} may match, and will not be deleted: owner and pin cannot be read."
-    )
-    for run in runs:
-        echo("  ", plain(run))
-    echo(add_location(f"Run: {REPAIR_COMMAND}"))
-    echo("To delete one that cannot be repaired: vrag runs delete ID")
 
 
 @app.command()

@@ -17,6 +17,7 @@ from vrag.errors import CorpusError, EmbedError, SearchError
 from vrag.factory.indexing import documents_under, load_embedder
 from vrag.factory.session import Session, open_session
 from vrag.index.collection import Collection
+from vrag.index.opening import open_collection
 from vrag.providers import is_embedding_server
 from vrag.reading.questions.query_analysis import without_form
 from vrag.search.engine import Ranking
@@ -152,7 +153,7 @@ def match(
 def _open_page(page: str, settings: Settings) -> tuple[Image, Collection | None]:
     """Open the picture file of that name, or else the picture of the item and its collection."""
     if not Path(page).is_file():
-        collection = Collection.open(settings.collection)
+        collection = open_collection(settings.collection)
         return collection.image(page), collection
     try:
         with open_picture(Path(page), settings.max_pixels) as image:
@@ -167,7 +168,7 @@ def _open_matcher(settings: Settings, source: Collection | None) -> SimilarityMa
     The vectors of `source`, the collection that the picture is from, must be by this embedder: else the
     picture would not show why a search found it.
     """
-    bound = source if settings.embedder else source or Collection.open(settings.collection)
+    bound = source if settings.embedder else source or open_collection(settings.collection)
     recorded = bound.header.embedder if bound else None
     if not settings.embedder and (recorded is None or is_embedding_server(recorded.name)):
         reason = f"{recorded.name} is a server and makes no maps" if recorded else "it has no embedder"

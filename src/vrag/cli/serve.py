@@ -29,8 +29,8 @@ from vrag.doctor.inspector import DoctorInspector
 from vrag.factory.agents import open_suggester
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.indexing import open_for_adding
-from vrag.factory.server import Agents, choice_file, model_servers
-from vrag.index.location import CollectionHeader
+from vrag.factory.server import Agents, model_servers, state_folder
+from vrag.index.location import is_collection
 from vrag.server.app import Service, create_app
 from vrag.server.http.background import ItemThreadPool
 from vrag.server.http.users import TokenFile
@@ -47,6 +47,7 @@ from vrag.server.options import (
 )
 from vrag.server.runs.run_manager import RunManager
 from vrag.server.setup.routes import ModelSetup
+from vrag.server.state.database import ServerState
 from vrag.settings import Settings
 from vrag.telemetry import observer_from_environment
 from vrag.types import Query
@@ -166,7 +167,7 @@ def serve(
     if options.audit is not None:
         options.audit.check()
     own = not settings.search_url and not settings.collections and "://" not in settings.collection
-    if own and CollectionHeader.read(Path(settings.collection)) is None:
+    if own and not is_collection(Path(settings.collection)):
         open_for_adding(report)  # creates the collection
     if not is_loopback(host) and token is None and users is None:
         warn("Everyone who can reach this address can read the collection: no token is set.")
@@ -207,7 +208,8 @@ class WebServer:
             ask_about_family(self.settings)
         configure_logs(logs.value, level)
         telemetry = observer_from_environment()
-        app = self._create_app((telemetry,) if telemetry else ())
+        options = replace(self.options, state=ServerState.open(state_folder(self.settings)))
+        app = self._create_app(options, (telemetry,) if telemetry else ())
         default_port = PORT if self.only is None else SEARCH_PORT
         with listen(host, default_port if port is None else port) as socket:
             address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
@@ -222,7 +224,8 @@ class WebServer:
                 if on_ready is not None:
                     on_ready(url)
 
-            run_server(app, socket, self.options, ready)
+            run_server(app, socket, options, ready)
+        options.state.close()
         if telemetry:
             telemetry.close()
         if logs is LogFormat.JSON:
@@ -230,7 +233,7 @@ class WebServer:
         else:
             echo("Stopped.")
 
-    def _create_app(self, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
+    def _create_app(self, options: ServerOptions, observers: tuple[Callable[[Event], None], ...]) -> FastAPI:
         registry = CollectionRegistry.open(self.settings)
         if not registry.absent:
             registry.search([Query("warm up")], 1)  # the first query does not wait, and errors show now
@@ -240,13 +243,11 @@ class WebServer:
         service = None
         if self.only is None:
             agents = Agents(self.settings, registry, self.examples, self.options.upload_bytes)
-            setup = ModelSetup(
-                model_servers(self.settings), DoctorInspector(self.settings), choice_file(self.settings)
-            )
+            setup = ModelSetup(model_servers(self.settings), DoctorInspector(self.settings))
             service = Service(agents, registry, observers, setup, open_suggester(self.settings))
         return create_app(
             registry,
-            self.options,
+            options,
             files=registry,
             naming=naming,
             corpora=lambda: registry.names,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from vrag.index.location import FILE_NAME
+from vrag.index.store import DATABASE
 from vrag.samples import corpus_dir
 
 CORPUS = Path("search_engine/corpus")
@@ -61,7 +61,7 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
         if "://" not in name and not Path(directory).is_dir():
             raise SystemExit(f"{directory} is not a directory. Correct corpus_path in {sys.argv[0]}.")
         found.append(directory)
-    found = found or [str(path.parent) for path in sorted(corpus.glob(f"*/{FILE_NAME}"))]
+    found = found or [str(path.parent) for path in sorted(corpus.glob(f"*/{DATABASE}"))]
     if not found:
         print(f"There is no index in {corpus}: serving the sample documents.", file=sys.stderr)  # noqa: T201
         _exec_command("demo", "--only", "search")

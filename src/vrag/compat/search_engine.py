@@ -24,11 +24,10 @@ from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.embed_items import embed_all
-from vrag.index.location import CollectionHeader
+from vrag.index.location import INDEX_PATTERNS, is_collection
 from vrag.index.reference.entry_list import FileFinder, ListEntry, list_entries, read_list
-from vrag.index.reference.index_files import INDEX_PATTERNS
 from vrag.index.reference.index_import import add_listing, import_indexes
+from vrag.index.vectors.embed_items import embed_all
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, unique_names
 from vrag.search.searcher import MAX_TOP_K
@@ -189,7 +188,7 @@ class SearchEngine:
 
     def _open_collection(self, directory: Path) -> Collection:
         """Open the collection in a directory, or import the reference's index there."""
-        if CollectionHeader.read(directory) is not None:
+        if is_collection(directory):
             return Collection.open(directory)
         found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in INDEX_PATTERNS)
         files = sorted((path, path.stat()) for path in found)
@@ -211,8 +210,8 @@ class SearchEngine:
         listed = list(read_list(path.absolute()))
         entries = [entry for entry in listed if isinstance(entry, ListEntry)]
 
-        def finish(items: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
-            return embed_all(items, self._embedder, collection.items_dir)
+        def finish(items: Any, _sources: object, items_dir: Path, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
+            return embed_all(items, self._embedder, items_dir)
 
         done = add_listing(collection, list_entries(entries, FileFinder(self._files)), finish)
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _CLOCK_NS = 2 * 10**9
 """The coarsest resolution of the clock of a file system."""
 
+_COLLECTIONS = {
+    "collection.db": ("writer.lock", "blobs", "backup.json"),
+    "collection.json": ("items", "index"),
+}
+"""The file of a collection, or of a backup, and of a collection of vrag 0.2, and what is beside it."""
 _ADVICE = {
     ".msg": "Save mail of Outlook as .eml.",
     **dict.fromkeys((".svg", ".xml", ".pages", ".numbers", ".key", ".xps", ".wpd"), "Save it as PDF."),
@@ -84,8 +89,9 @@ def _find_under(root: Path) -> Iterator[Path | Skipped]:
 
 def _is_collection(folder: Path) -> bool:
     """Return whether images and texts in a folder are items, made of documents that lie elsewhere."""
-    return (folder / "collection.json").is_file() and any(
-        (folder / name).is_dir() for name in ("items", "index")
+    return any(
+        (folder / name).is_file() and any((folder / beside).exists() for beside in others)
+        for name, others in _COLLECTIONS.items()
     )
 
 

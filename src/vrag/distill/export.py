@@ -249,12 +249,11 @@ class _RunConversion:
     def _file(self, sha256: str, suffix: str) -> bytes:
         """Read a file of the run, checked against its name."""
         try:
-            data = self.run.file(sha256, suffix).read_bytes()
-        except OSError as error:
+            return self.run.read_file(sha256, suffix)
+        except FileNotFoundError as error:
             raise SampleError(f"A file of the run {self.run.id} is missing: {sha256}.{suffix}.") from error
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise SampleError(f"A file of the run {self.run.id} is damaged: {sha256}.{suffix}.")
-        return data
+        except OSError as error:
+            raise SampleError(f"A file of the run {self.run.id} is damaged: {sha256}.{suffix}.") from error
 
 
 def _join(parts: Sequence[dict[str, Any]]) -> str:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from vrag.agent.events import AnswerGiven, StopReason
 from vrag.agent.runs.run_store import RunStore, StoredRun
-from vrag.atomic_io import Journal, sync
+from vrag.atomic_io import Journal
 from vrag.errors import RunError, SampleError
 from vrag.rollouts.resumable_store import RecordFile, ResumableStore
 
@@ -196,14 +196,8 @@ class SampleWriter:
         """Write the record of a case; raise `SampleError` if it has one, or the disk refuses."""
         if sample.uid in self.records:
             raise SampleError(f"The case {sample.uid!r} has a record already.")
-        if sample.run is not None:  # the record must not outlive the run
-            directory = self.store.runs.directory / sample.run
-            try:
-                for file in (*directory.glob("files/*.*"), directory / "events.jsonl"):
-                    sync(file)
-                sync(directory / "files")
-            except OSError as error:
-                raise SampleError(f"The run {sample.run} cannot be kept: {error}.") from error
+        if sample.run is not None and not self.store.runs.has_run(sample.run):
+            raise SampleError(f"The run {sample.run} cannot be kept: it is gone.")
         self.store.samples.append(self.sample_journal, sample)
         self.records[sample.uid] = sample
 

@@ -69,9 +69,16 @@ _OTEL = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
 }
-_TRAIN = {"matplotlib": "matplotlib", "peft": "peft", "torch": "torch", "transformers": "transformers"}
+_TRAIN = {
+    "matplotlib": "matplotlib",
+    "peft": "peft",
+    "pyarrow": "pyarrow",
+    "torch": "torch",
+    "transformers": "transformers",
+}
 EXTRAS = (
     Extra("models", _MODELS, "embedders, rerankers and language models run only on servers"),
+    Extra("eval", {"pyarrow": "pyarrow"}, "data sets in parquet cannot be read or written"),
     Extra("train", _TRAIN, "no training in this process, and no curves"),
     Extra("tensorboard", {"tensorboard": "tensorboard"}, "trainings are not shown in TensorBoard"),
     Extra("wandb", {"wandb": "wandb"}, "trainings are not shown in Weights & Biases"),
@@ -79,7 +86,8 @@ EXTRAS = (
     Extra("video", {"av": "av"}, "videos cannot be read"),
     Extra("heic", {"pillow_heif": "pillow-heif"}, "pictures in HEIC cannot be read"),
     Extra("faiss", {"faiss": "faiss-cpu"}, "search with single vectors is slow beyond a million"),
-    Extra("ray", {"ray": "ray"}, "indexing runs on this machine only"),
+    Extra("s3", {"s3fs": "s3fs"}, "collections cannot be published to S3 or searched from there"),
+    Extra("ray", {"pyarrow": "pyarrow", "ray": "ray"}, "indexing runs on this machine only"),
     Extra("qdrant", {"qdrant_client": "qdrant-client"}, "vectors cannot be searched in Qdrant"),
     Extra("mcp", {"mcp": "mcp"}, "MCP clients are not served"),
     Extra("otel", _OTEL, "no traces are sent"),
@@ -117,7 +125,7 @@ def check_packages() -> Check:
         return failed(f"Missing: {', '.join(missing)}.", hint, versions)
     if not names:
         return skipped("vrag runs from source: its requirements are not known.")
-    shown = ("lancedb", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
+    shown = ("apsw", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
     examples = ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
     return ok(f"All {len(versions)} are installed: {examples} …", details=versions)
 
@@ -315,13 +323,13 @@ def check_settings(report: SettingsReport | SettingsError) -> Check:
 def check_collection(report: SettingsReport, place: str) -> Check:
     """Open a collection and one of its pictures, and count what it contains."""
     from vrag.factory.search import vector_options
-    from vrag.index.collection import Collection
     from vrag.index.maintenance import status
+    from vrag.index.opening import open_collection
 
     named = {report.origins["collection"], report.origins["collections"]} != {"default"}
     if not named and not _exists(place):
         return warning(f"There is no collection yet in {place}.", "Make one: vrag index add PATH")
-    collection = Collection.open(place)
+    collection = open_collection(place)
     now = status(collection, vector_options(report.settings))
     details = {
         "address": now.address,
@@ -337,8 +345,7 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     tier = f", searched by {now.tier.name}" if now.tier else ""
     size = f"{now.bytes / 1e6:.1f} MB"
     message = f"{now.documents} documents, {now.items} items, {size}{tier}: {now.address}"
-    rows = collection.scan(["id", "image"]).data.slice(0, 100).to_pylist()  # some may be text
-    if first := next((row["id"] for row in rows if row["image"]), None):
+    for first in collection.store.read_items(["id"], "image IS NOT NULL", limit=1).column("id"):
         collection.image(first)  # raises if the picture is missing or damaged
     if now.pending or now.problems:
         problems = f"{len(now.problems)} files could not be read, {len(now.pending)} are unfinished."
@@ -347,20 +354,19 @@ def check_collection(report: SettingsReport, place: str) -> Check:
 
 
 def _exists(place: str) -> bool:
-    from vrag.index.location import CollectionHeader
-    from vrag.index.remote.object_storage import is_url
+    from vrag.index.location import is_collection, is_url
 
-    return is_url(place) or CollectionHeader.read(Path(place)) is not None
+    return is_url(place) or is_collection(Path(place))
 
 
 def check_embedder(report: SettingsReport, place: str) -> Check:
     """Open the embedder that a collection was built with, and check that it is the same."""
     from vrag.factory.indexing import open_marked
-    from vrag.index.collection import Collection
+    from vrag.index.opening import open_collection
 
     if not _exists(place):
         return skipped("There is no collection yet.")
-    header = Collection.open(place).header
+    header = open_collection(place).header
     recorded = header.embedder
     if recorded is None:
         return skipped("The collection has no vectors; words are searched.")

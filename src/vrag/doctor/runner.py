@@ -104,7 +104,7 @@ def _group(name: str, steps: Iterator[CheckStep], hint: str) -> list[CheckStep]:
 
 def _search_steps(report: SettingsReport, options: DoctorOptions) -> Iterator[CheckStep]:
     """Yield the checks of the search server and of the collections, whichever are set."""
-    from vrag.index.remote.object_storage import is_url
+    from vrag.index.location import is_url
 
     settings = report.settings
     if settings.search_url:

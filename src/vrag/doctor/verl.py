@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from vrag.cases.rows import import_pyarrow
 from vrag.doctor.check import Check, CheckStep, examine_steps, failed, ok, warning
 from vrag.errors import SettingsError, TrainingError, VragError
 from vrag.providers import reachable
@@ -200,7 +201,7 @@ def count_questions(path: Path) -> int:
     """Count the questions of a parquet file; raise `TrainingError` if verl or the reward cannot use it."""
     if not path.is_file():
         raise TrainingError(f"{path} does not exist.", "Make it: vrag data convert")
-    parquet: Any = importlib.import_module("pyarrow.parquet")
+    parquet = import_pyarrow("pyarrow.parquet")
     with parquet.ParquetFile(path) as table:
         if absent := [column for column in COLUMNS if column not in table.schema_arrow.names]:
             raise TrainingError(

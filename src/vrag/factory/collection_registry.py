@@ -24,22 +24,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.atomic_io import replace_file, sync
+from vrag.atomic_io import replace_file, sync, write_whole
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionError, FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.location import LocalLocation, write_sealed
+from vrag.index.location import LocalLocation
 from vrag.index.shown_names import ShownNames
-from vrag.index.tables.table import literal
+from vrag.index.vectors.embed_items import local
 from vrag.parsing import parse_json
 from vrag.search.multi import unique_names
 from vrag.search.searcher import list_documents, name_documents
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
+from vrag.storage.sealed_json import is_sealed, seal_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import Embedder
     from vrag.geometry import Size, View
-    from vrag.index.embed_items import Made, Producer
+    from vrag.index.vectors.embed_items import Made, Producer
     from vrag.search.engine import Engine
     from vrag.search.searcher import Searcher
     from vrag.settings import Settings
@@ -168,15 +167,13 @@ class CollectionRegistry:
 
         Raises `CollectionError` if a collection cannot be read.
         """
-        wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
+        wanted = f"document IN ({', '.join('?' * len(ids))})"
 
         def read() -> set[str]:
-            tables = [
-                each.collection.file_table
-                for each in self.open_collections
-                if collection in {None, each.name}
+            stores = [
+                each.collection.store for each in self.open_collections if collection in {None, each.name}
             ]
-            return {id for table in tables for id in table.read(["id"], wanted).data["id"].to_pylist()}
+            return {file.document.id for store in stores for file in store.files(wanted, sorted(ids))}
 
         return self._call(read)
 
@@ -337,8 +334,8 @@ def _create_managed(first: Collection, name: str) -> Collection:
     try:
         Collection.create(
             scratch, first.header.options, embedder=first.header.embedder, durable=first.durable
-        )
-        write_sealed(scratch, MARK, seal_json({"beside": first.directory.name}))
+        ).close()
+        write_whole(scratch / MARK, seal_json({"beside": first.directory.name}))
         scratch.rename(place)  # fails if the place is taken
         sync(place.parent)
     except OSError as error:
@@ -356,10 +353,11 @@ def _hide(collection: Collection) -> Path:
     place = collection.directory
     gone = _hidden(place)
     try:
-        with collection.lock():
+        with collection.build():
             if sys.platform != "win32":
                 place.rename(gone)
         if sys.platform == "win32":  # renames no folder with an open file, such as the lock
+            collection.close()
             replace_file(place, gone)
         sync(gone.parent)
     except OSError as error:
@@ -408,7 +406,7 @@ def _open_managed(first: Collection, place: Path) -> Collection | None:
         is_own = mark["beside"] == first.directory.name
     except (OSError, ValueError, LookupError, TypeError):
         return None
-    if not is_own or check_seal(data) is Seal.BROKEN:
+    if not is_own or not is_sealed(data):
         return None
     try:
         collection = Collection.open(place, durable=first.durable)

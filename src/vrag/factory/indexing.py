@@ -15,8 +15,8 @@ from vrag.corpus.workers.sandbox import SandboxOptions, configure_sandbox
 from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
-from vrag.index.location import CollectionHeader, EmbedderRecord
-from vrag.index.remote.object_storage import is_url
+from vrag.index.location import EmbedderRecord, is_collection, is_url
+from vrag.index.opening import open_collection
 from vrag.providers import complete_embedder, is_embedding_server
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from vrag.embed.embedder import Embedder, EmbedderInfo
     from vrag.index.build import AddReport
-    from vrag.index.embed_items import Producer
     from vrag.index.maintenance import UnreadFiles
     from vrag.index.manifest import IndexProgress
     from vrag.index.shown_names import ShownNames
+    from vrag.index.vectors.embed_items import Producer
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 
@@ -195,7 +195,7 @@ def open_for_adding(report: SettingsReport) -> IndexJob:
             requested,
             embedder,
         )
-    collection = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
+    collection = open_collection(settings.collection, wait=settings.wait, durable=settings.durable)
     chosen = {name: getattr(requested, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
     embedder_record = collection.header.embedder
     if embedder_record is None and report.origins["embedder"] == "flag":
@@ -317,4 +317,4 @@ def embedder_of(settings: Settings, embedder_record: EmbedderRecord) -> Embedder
 
 
 def _exists(place: str) -> bool:
-    return is_url(place) or CollectionHeader.read(Path(place)) is not None
+    return is_url(place) or is_collection(Path(place))

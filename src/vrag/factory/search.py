@@ -11,6 +11,7 @@ from vrag.embed.embedder import embeds_text_only
 from vrag.errors import SettingsError
 from vrag.factory.indexing import embedder_of
 from vrag.index.collection import Collection
+from vrag.index.opening import open_collection
 from vrag.index.vectors.tiers import TierName, VectorOptions
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, check_embedders
@@ -31,7 +32,7 @@ log = logging.getLogger("vrag")
 
 def open_collections(settings: Settings) -> dict[str, Collection]:
     """Open the collections that the settings name, by address. Raises `CollectionError` if one is missing."""
-    opened = (Collection.open(place, durable=settings.durable) for place in settings.places)
+    opened = (open_collection(place, durable=settings.durable) for place in settings.places)
     return {collection.address: collection for collection in opened}
 
 

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from platformdirs import user_config_path
+from platformdirs import user_state_path
 from pydantic import SecretStr
 
 from vrag import __version__
@@ -236,13 +236,13 @@ def _own_server(settings: Settings) -> ModelServer:
     )
 
 
-def choice_file(settings: Settings) -> Path:
-    """Return the file with the model that was chosen for all users of a server, by what it searches."""
+def state_folder(settings: Settings) -> Path:
+    """Return the folder of what a server keeps over a restart, by what it searches."""
     place = settings.search_url or settings.places[0]
     address = place if "://" in place else str(Path(place).absolute())
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(address).name)[:40].strip(".-")
     digest = hashlib.sha256(address.encode()).hexdigest()[:12]
-    return user_config_path("vrag", appauthor=False) / "models" / f"{name or 'server'}-{digest}.json"
+    return user_state_path("vrag", appauthor=False) / "servers" / f"{name or 'server'}-{digest}"
 
 
 def _describe_collection(open_collection: OpenCollection) -> schema.CollectionChoice:

@@ -25,6 +25,7 @@ from vrag.factory.indexing import apply_sandbox, index_documents
 from vrag.factory.search import SearchParts, open_client, open_collections
 from vrag.geometry import Box, Size, View, draw_view
 from vrag.index.collection import Collection
+from vrag.index.opening import open_collection
 from vrag.index.shown_names import ShownNames, find_documents, missing_error
 from vrag.providers import hide_credentials
 from vrag.search.multi import unique_names
@@ -130,7 +131,9 @@ class Session:
     @property
     def runs(self) -> RunStore:
         """The recorded runs, where `ask` records them too: see `run_store`."""
-        return run_store(self.settings, recording=True)
+        return run_store(
+            self.settings, collection=next(iter(self.collections.values()), None), recording=True
+        )
 
     def document_names(self, paths: Sequence[Path] = ()) -> ShownNames:
         """Return the names of documents for people: below these paths, or else below those of the session."""
@@ -430,12 +433,12 @@ def run_store(
     """
     from vrag.agent.runs.run_store import RunStore
 
-    if settings.runs_dir:
-        return RunStore(Path(settings.runs_dir).expanduser().absolute(), durable=settings.durable)
     data = user_data_path("vrag", appauthor=False)
-    if settings.search_url:
-        return RunStore(data / "runs", durable=settings.durable)
-    collection = collection or Collection.open(settings.places[0])
+    if settings.runs_dir or settings.search_url:
+        folder = Path(settings.runs_dir).expanduser().absolute() if settings.runs_dir else data / "runs"
+        _report_earlier_runs(folder)
+        return RunStore(folder, durable=settings.durable)
+    collection = collection or open_collection(settings.places[0])
     if collection.home is not None and not _is_writable(collection.runs_dir, collection.home):
         name = hashlib.sha256(os.fsencode(collection.home)).hexdigest()[:8]
         apart = data / "read-only" / f"{collection.home.name}-{name}"
@@ -456,6 +459,18 @@ def _report_place(collection: str, folder: Path) -> None:
     log.warning("%s cannot be written to. Runs are recorded in %s (VRAG_RUNS_DIR).", collection, folder)
 
 
+@lru_cache
+def _report_earlier_runs(folder: Path) -> None:
+    """Say once that runs of vrag 0.2, each a folder, are not read."""
+    if count := sum(1 for _ in folder.glob("*/events.jsonl")):
+        log.warning(
+            "%s has %d runs of an earlier version of vrag, which are not read. To see them, use vrag 0.2; to "
+            "have them here, ask their questions again.",
+            folder,
+            count,
+        )
+
+
 def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceSources:
     """Return where the files and pages of the evidence of runs are: the collections, or a search server.
 
@@ -465,7 +480,7 @@ def evidence_sources(settings: Settings, runs: Sequence[StoredRun]) -> EvidenceS
 
     if settings.search_url:
         return EvidenceSources(runs, server=open_client(settings))
-    return EvidenceSources(runs, tuple(map(Collection.open, dict.fromkeys(settings.places))))
+    return EvidenceSources(runs, tuple(map(open_collection, dict.fromkeys(settings.places))))
 
 
 def open_session(

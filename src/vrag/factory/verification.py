@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
-from vrag.index.remote.object_storage import is_url
+from vrag.index.location import is_url
+from vrag.index.vectors.embed_items import local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +33,10 @@ def verify_collection(
     from vrag.agent.runs.run_checks import check_runs
     from vrag.agent.runs.run_store import RunStore
     from vrag.factory.session import run_store
+    from vrag.index.backups.store import BackupStore
     from vrag.index.build import add
-    from vrag.index.integrity.verification import open_damaged, verify
+    from vrag.index.integrity.verification import verify
+    from vrag.index.location import DESCRIPTION, LocalLocation
 
     def report(what: str) -> Callable[[int, int], None] | None:
         return partial(progress, what) if progress else None
@@ -47,20 +49,23 @@ def verify_collection(
         producer = local(embedder, settings.batch)
 
         def reindex(damaged: Collection, paths: Sequence[Path]) -> object:
-            again = Collection.open(damaged.directory, wait=settings.wait, durable=settings.durable)
-            return add(again, paths, embedder=embedder, producer=producer)
+            return add(damaged, paths, embedder=embedder, producer=producer)
 
         return reindex
 
     name = settings.collection
     if is_url(name):
-        collection = Collection.open(name)
-    else:
-        collection = open_damaged(Path(name).absolute(), wait=settings.wait, durable=settings.durable)
-    found = verify(collection, repair=repair, prepare=prepare, progress=report("items"))
-    own = RunStore(collection.runs_dir, collection.home, settings.durable)
+        from vrag.index.remote.remote_collection import read_only
+
+        raise read_only(name)
+    path = Path(name).absolute()
+    if (path / DESCRIPTION).is_file():
+        BackupStore.open(path.parent).open_snapshot(path.name).build()  # refuses
+    location = LocalLocation(path, settings.wait, durable=settings.durable)
+    found = verify(location, repair=repair, prepare=prepare, progress=report("items"))
+    own = RunStore(location.directory / "runs", location.directory, settings.durable)
     found = found.plus(*check_runs(own, repair=repair, progress=report("runs")))
-    other = run_store(settings, collection=collection)
+    other = run_store(settings, collection=Collection.open(location.directory))
     if other.directory.resolve() == own.directory.resolve():
         return found
     runs = check_runs(other, repair=repair, progress=report("runs"))

@@ -1,30 +1,19 @@
 """Adding files to a collection: new ones, changed ones, and those left over when it was stopped.
 
-The process may be killed at any write, and running it again gives what a clean build gives:
+The process may be killed at any moment, and running it again gives what a clean build gives:
 
-- Creation: `collection.json` appears whole by a rename and before any table; a directory with less
-  than that counts as empty. A table appears with its first version, made by whoever writes next.
-- A new file: its row is committed as pending, then its items in batches, then its row as ready. What
-  was killed in between is pending; the next run makes the items that have no row yet. A picture is
-  written before its row, under a name that depends on the content alone: killed between the two, it
-  is written over. Killed between the last items and the row of the file, the next run finds nothing
-  missing and writes the row.
-- A changed file: its old row stands until all new items are in; one upsert then switches from the old
-  content to the new, since items count only if a row of the manifest refers to their document. Then
-  the old items go. Killed before the switch, the next run goes on with the new items; killed after
-  it, `settle` deletes the old ones.
-- Removal: rows of the manifest, then items, then pictures. Killed in between, `settle` at the end
-  of the next run of any kind deletes what nothing refers to.
-- A commit of the table is a hard link that exists or does not; `compact` deletes only what no
-  version within reach refers to. Files left by killed commits are no part of a version, and go then.
+- A new file: its row is committed as pending, then its items in batches, the last of them together with its
+  row as ready. What was killed in between is pending; the next run makes the items that have no row yet.
+  Pictures are blobs that are on the disk before their row; those that no row came to name are collected.
+- A changed file: its old row stands until all new items are in; the commit of the last of them switches
+  from the old content to the new, since items count only if a row of the manifest refers to their document.
+  Then the old items go. Killed before the switch, the next run goes on with the new items; killed after it,
+  `settle` deletes the old ones.
+- Removal: one commit.
 
-One process writes at a time. Readers see one version per query and need no lock.
-
-The loss of power leaves no more than that, in the order of these steps: pictures are put on the disk before
-the commit of their rows, and each commit before the next step (`vrag.index.tables.file_records`, since the
-table's library does not wait for the disk). A commit that was interrupted is undone (`recovery`). Without
-`durable`, several commits may be undone, of one table more than of the other: then documents whose items are
-not all there are marked as begun.
+One process reads documents at a time; the lock for writing is held for each commit alone. Readers see one
+version per query and need no lock. Without `durable`, a loss of power may undo the last commits, never a
+part of one.
 """
 
 from __future__ import annotations
@@ -32,7 +21,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,12 +29,10 @@ from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, change_time_ns, read_source
 from vrag.errors import CollectionError, EmbedderFailedError
 from vrag.index.content_stamps import ContentStamps
-from vrag.index.embed_items import Embedded, local
-from vrag.index.maintenance import is_settled, settle, sweep
+from vrag.index.maintenance import is_settled, settle
 from vrag.index.manifest import (
     IndexPlan,
     IndexProgress,
-    Known,
     OpenDocument,
     ProgressMeter,
     Writer,
@@ -54,8 +41,8 @@ from vrag.index.manifest import (
     plan_sources,
     read_manifest,
 )
-from vrag.index.schema import arrow
-from vrag.index.tables.table import literal
+from vrag.index.schema import KnownFile
+from vrag.index.vectors.embed_items import Embedded, local
 from vrag.item_facts import decode_facts
 from vrag.types import ABSENT, Document, DocumentStatus
 
@@ -66,7 +53,7 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
-    from vrag.index.embed_items import Made, Producer
+    from vrag.index.vectors.embed_items import Made, Producer
 
 _BEGIN_SIZE = 64
 """Files that are marked as begun in one commit."""
@@ -136,7 +123,7 @@ def add(
     collection.header.check_embedder(embedder)
     build = _Build(collection, producer or local(embedder), options, retry_failed)
 
-    def plan(known: Mapping[str, Known], stamps: ContentStamps) -> IndexPlan:
+    def plan(known: Mapping[str, KnownFile], stamps: ContentStamps) -> IndexPlan:
         own = collection.directory
         return make_plan(paths, known, own, stamps, retry_failed=retry_failed, force_read=force_read)
 
@@ -160,7 +147,7 @@ def add_sources(
     """
     build = _Build(collection, producer, collection.header.options, retry_failed)
 
-    def plan(known: Mapping[str, Known], stamps: ContentStamps) -> IndexPlan:
+    def plan(known: Mapping[str, KnownFile], stamps: ContentStamps) -> IndexPlan:
         return plan_sources(sources, known, stamps, retry_failed=retry_failed)
 
     return build.run(plan, progress)
@@ -201,8 +188,7 @@ class _Build:
         self._options = options
         self._retry_failed = retry_failed
         self._committed = committed
-        self._writer = Writer(collection, committed)
-        self._stamps = ContentStamps(collection.cache_dir)
+        self._stamps = ContentStamps(collection.store)
         self._added = self._changed = self._failed = self._unchanged = 0
         self._items = self._copies = 0
         self._ordinals_by_document: dict[str, set[int]] = {}
@@ -213,7 +199,7 @@ class _Build:
 
     def run(
         self,
-        make: Callable[[Mapping[str, Known], ContentStamps], IndexPlan],
+        make: Callable[[Mapping[str, KnownFile], ContentStamps], IndexPlan],
         progress: Callable[[IndexProgress], None] | None,
     ) -> AddReport:
         """Plan, take the lock if there is anything to do, and do it.
@@ -229,7 +215,7 @@ class _Build:
             writing = has_changes or bool(plan.todo) or not is_settled(self._collection)
             if writing:
                 try:
-                    stack.enter_context(self._collection.lock(wait=None if has_changes else 0.0))
+                    self._begin_writing(stack, wait=None if has_changes else 0.0)
                 except CollectionError:
                     if has_changes:
                         raise
@@ -243,7 +229,7 @@ class _Build:
                 self._write(self._read(plan.todo))
             if writing:
                 settle(self._collection)
-        self._stamps.save(self._manifest.keys())
+        self._empty_log()
         self._meter.close()
         documents = (self._manifest[path] for path in plan.found if path in self._manifest)
         return AddReport(
@@ -260,12 +246,23 @@ class _Build:
 
     def run_live(self, take: Callable[[], Sequence[Path]]) -> None:
         """Take the lock, and add files until there are no more."""
-        with self._collection.lock():
+        with ExitStack() as stack:
+            self._begin_writing(stack)
             self._meter = ProgressMeter(None, 0)
             self._read_known(read_manifest(self._collection))
             self._write(_LiveSources(lambda: self._take(take)))
             settle(self._collection)
-            self._stamps.save(self._manifest.keys())
+            self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Remember the states of files, and empty the log where that can be done at once."""
+        self._stamps.save(self._manifest.keys())
+        with suppress(CollectionError):
+            self._collection.store.database.checkpoint(0)
+
+    def _begin_writing(self, stack: ExitStack, wait: float | None = None) -> None:
+        self._staging = stack.enter_context(self._collection.build(wait))
+        self._writer = Writer(self._collection, self._staging, self._committed)
 
     def _take(self, take: Callable[[], Sequence[Path]]) -> list[SourceFile]:
         """Take files; return those whose content has to be made."""
@@ -281,7 +278,7 @@ class _Build:
                 todo.append(path)
         return list(self._read(todo))
 
-    def _read_known(self, known: Mapping[str, Known]) -> None:
+    def _read_known(self, known: Mapping[str, KnownFile]) -> None:
         self._manifest = {path: entry.document for path, entry in known.items()}
         self._complete = {
             e.document.id: e
@@ -298,12 +295,10 @@ class _Build:
 
     def _write(self, sources: Iterator[SourceFile]) -> None:
         """Make all items of the sources, and commit them."""
-        pa = arrow()
-        rows = self._collection.scan(["document", "ordinal", "facts"]).data
-        complete = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(self._complete), pa.string()))
-        for row in rows.filter(pa.compute.invert(complete)).to_pylist():
-            if not decode_facts(row["facts"] or "").unread:
-                self._ordinals_by_document.setdefault(row["document"], set()).add(row["ordinal"])
+        rows = self._collection.store.read_items(["document", "ordinal", "facts"])
+        for document, ordinal, facts in rows.values:
+            if document not in self._complete and not decode_facts(facts).unread:
+                self._ordinals_by_document.setdefault(document, set()).add(ordinal)
         try:
             self._convert(sources)
             while self._retry_sources:
@@ -316,10 +311,10 @@ class _Build:
             self._writer.flush()
             advice = "What is done is kept: add the same files again to continue."
             raise EmbedderFailedError(error.message, f"{error.hint} {advice}".strip()) from error
-        self._writer.close()
+        self._writer.flush()
 
     def _convert(self, sources: Iterator[SourceFile]) -> None:
-        made = self._producer(sources, self._collection.items_dir, self._options, self._existing_ordinals)
+        made = self._producer(sources, self._staging, self._options, self._existing_ordinals)
         with closing(made):
             for result in made:
                 self._handle_result(result)
@@ -378,7 +373,6 @@ class _Build:
             self._open[content].duplicates.append(source)
         else:
             self._open[content] = OpenDocument(source)
-            sweep(self._collection, content)
             return True
         return False
 
@@ -389,9 +383,9 @@ class _Build:
         del self._complete[content]
         self._partial[content] = [path for path, row in self._manifest.items() if row.id == content]
         self._writer.flush()
-        rows = self._collection.item_table.read(["ordinal", "facts"], f"document = {literal(content)}").data
+        rows = self._collection.store.read_items(["ordinal", "facts"], "document = ?", [content])
         self._ordinals_by_document[content] = {
-            row["ordinal"] for row in rows.to_pylist() if not decode_facts(row["facts"] or "").unread
+            ordinal for ordinal, facts in rows.values if not decode_facts(facts).unread
         }
         return True
 
@@ -461,7 +455,7 @@ class _Build:
             self._changed += 1
         self._manifest[document.path] = document
         if document.status.served:
-            self._complete[document.id] = Known(document, rows)
+            self._complete[document.id] = KnownFile(document, rows)
         self._writer.document(document, rows)
         self._meter.finished()
 

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.index.schema import to_numpy_int32
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.index.location import CollectionHeader
-    from vrag.index.schema import ArrowTable
-    from vrag.index.tables.table import Table
+    from vrag.index.store import CollectionStore
     from vrag.types import Query
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]
@@ -35,10 +33,11 @@ class Column:
     """For each item the number of its text, (items,)."""
 
     @classmethod
-    def of(cls, column: ArrowTable) -> Column:
-        """Encode a column of an Arrow table."""
-        encoded = column.combine_chunks().dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), to_numpy_int32(encoded.indices))
+    def of(cls, texts: Sequence[str]) -> Column:
+        """Number the distinct texts in the order in which they come."""
+        numbers: dict[str, int] = {}
+        codes = [numbers.setdefault(text, len(numbers)) for text in texts]
+        return cls(list(numbers), np.asarray(codes, np.int32))
 
     def __getitem__(self, row: int) -> str:
         return self.values[int(self.codes[row])]
@@ -56,8 +55,8 @@ class Column:
 class Catalog:
     """One version of what can be found. Row i of everything is the item `ids[i]`."""
 
-    version: tuple[int, int]
-    """Versions of the two tables: the items, the manifest."""
+    version: int
+    """Of the collection."""
     ids: list[str]
     """Sorted: the order of rows decides ties."""
     documents: Column
@@ -67,29 +66,22 @@ class Catalog:
     shown: NDArray[np.bool_]
     """True if the manifest refers to the item's document. Others are about to go or to come."""
     key: str
-    """Hash over ids and names: names the caches made from these items."""
+    """Hash over ids, names and texts: names the caches made from these items."""
     content: str
-    """Hash over all that decides what is found: ids and names, which of them are shown, and what the
+    """Hash over all that decides what is found: ids, names and texts, which of them are shown, and what the
     collection was built with. Items that are not shown count as well: they weigh in the scores."""
 
     @classmethod
-    def load(cls, items: Table, files: Table, header: CollectionHeader) -> Catalog:
-        """Read both tables at versions that belong together.
-
-        Items are written before, and deleted after, the row of the manifest that refers to them.
-        So if the manifest is the same before and after the items are read, they are all there.
-        """
-        while True:
-            before = files.read(["id", "status"])
-            rows = items.read(_COLUMNS)
-            if files.version == before.version:
-                break
-        data = rows.data.sort_by("id")
-        ids: list[str] = data["id"].to_pylist()
-        columns = {name: Column.of(data[name]) for name in ("document", "document_name", "kind")}
-        failed = DocumentStatus.FAILED.value
-        referred = {row["id"] for row in before.data.to_pylist() if row["status"] != failed}
-        digest = hashlib.sha256()
+    def load(cls, store: CollectionStore, header: CollectionHeader) -> Catalog:
+        """Read one version."""
+        with store.snapshot() as version:
+            rows, item_hash = store.read_items(_COLUMNS, "TRUE ORDER BY id"), store.item_hash
+            referred = {
+                file.document.id for file in store.files("status != ?", [DocumentStatus.FAILED.value])
+            }
+        ids: list[str] = rows.column("id")
+        columns = {name: Column.of(rows.column(name)) for name in ("document", "document_name", "kind")}
+        digest = hashlib.sha256(item_hash.encode())
         for names in (ids, columns["document_name"]):
             digest.update("\0".join(names).encode())
             digest.update(b"\1")
@@ -99,11 +91,11 @@ class Catalog:
         digest.update(shown.tobytes())
         digest.update(f"\1{header.corpus_fingerprint}\1{embedder.fingerprint if embedder else ''}".encode())
         return cls(
-            version=(rows.version, before.version),
+            version=version,
             ids=ids,
             documents=columns["document"],
             document_names=columns["document_name"],
-            ordinals=to_numpy_int32(data["ordinal"].combine_chunks()),
+            ordinals=np.asarray(rows.column("ordinal"), np.int32),
             kinds=columns["kind"],
             shown=shown,
             key=key,

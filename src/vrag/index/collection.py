@@ -1,24 +1,22 @@
-"""A collection: one directory that holds items, their pictures and the structures to search them.
+"""A collection: one directory that holds documents, their items and the structures to search them.
 
 ::
 
-    collection.json   what it was built with; its presence makes the directory a collection
-    index/            the durable tables, `items` and `files`: the source of truth
-    items/            pictures of items, in a folder per document
-    cache/            search structures made from the tables; may be deleted at any time
+    collection.db     documents and items, and what it was built with: the source of truth
+    blobs/            pictures, clips and vectors, named by their content
+    cache/            search structures made from them; may be deleted at any time
+    staging/          pictures of items that a build has not committed yet
     runs/             recorded runs of agents
-    lock, writer.json the one writer at a time, and who it is
 
-Readers take no lock. A collection may be copied or moved while nothing writes to it. Published to
-object storage (`remote/publish.py`), it can be read from there by its URL.
+Readers take no lock. Writers take turns for each commit, and builds for the whole of their work. A
+collection may be copied or moved while nothing writes to it. Published to object storage
+(`remote/publish.py`), it can be read from there by its URL.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -30,20 +28,17 @@ from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Catalog
-from vrag.index.integrity.checksums import CHECKSUMS, file_checksum
-from vrag.index.location import CollectionHeader, LocalLocation, check_memory_limit, is_leftover
-from vrag.index.remote.object_storage import is_url
-from vrag.index.schema import (
-    FILE_COLUMNS,
-    FILE_PARTS,
-    ITEM_COLUMNS,
-    ITEM_PARTS,
-    document_of,
-    file_rows,
-    file_schema,
-    item_of,
-    item_schema,
+from vrag.index.location import (
+    DESCRIPTION,
+    CollectionHeader,
+    LocalLocation,
+    is_collection,
+    is_leftover,
+    is_reference_index,
+    is_url,
+    read_only_backup,
 )
+from vrag.index.schema import blob_of
 from vrag.index.source_file import (
     CheckedFiles,
     OpenSource,
@@ -53,9 +48,7 @@ from vrag.index.source_file import (
     read_source,
     with_kept_copies,
 )
-from vrag.index.tables.copies import TableCopies
-from vrag.index.tables.table import Rows, Table
-from vrag.types import DocumentStatus
+from vrag.index.store import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -67,6 +60,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import EmbedderInfo
     from vrag.geometry import Size, View
     from vrag.index.location import CollectionLocation
+    from vrag.index.store import CollectionStore
     from vrag.types import Document, Item
 
 ITEM_CACHE_SIZE = 64
@@ -80,10 +74,9 @@ class Collection:
     cannot be read.
     """
 
-    def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
-        check_memory_limit()
-        self.location = location
-        self.header = header
+    def __init__(self, location: CollectionLocation, store: CollectionStore) -> None:
+        self.location, self.store = location, store
+        self.header = CollectionHeader.parse(store.setting(HEADER), location.address)
         self.address = location.address
         """Directory or URL, for people."""
         self.directory = location.directory
@@ -92,23 +85,14 @@ class Collection:
         """The local directory of the collection; None for a published one."""
         self.durable = not isinstance(location, LocalLocation) or location.durable
         """True if what is written here is on the disk before it is acknowledged."""
-        self.items_dir = self.directory / "items"
-        """The directory of the pictures. `stored` opens those of a published collection as well."""
         self.runs_dir = self.directory / "runs"
         """The directory of recorded runs, which the first run creates."""
         self.cache_dir = location.cache_dir
         """The directory of search structures. May be deleted at any time."""
-        items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(
-            location.store, "items", lambda: item_schema(header.embedder), items, ITEM_PARTS
-        )
-        self.file_table = Table(location.store, "files", file_schema, files, FILE_PARTS)
         self.announced = 0
-        """Version of the manifest of which a client of this process was told that it can be searched."""
-        self.undone: int | None = None
-        """Documents to be read again because commits were undone here; None if none were undone."""
-        self._content: tuple[tuple[int, int], str] | None = None
-        """Versions of the tables, and their `content_version`."""
+        """Version of which a client of this process was told that it can be searched."""
+        self._content: tuple[int, str] | None = None
+        """A version, and its `content_version`."""
 
         @lru_cache(maxsize=ITEM_CACHE_SIZE)
         def item_of_version(version: int, id: str) -> Item:  # noqa: ARG001 - part of the cache key
@@ -123,8 +107,8 @@ class Collection:
         def candidates_of_version(version: int, document: str) -> tuple[Document, ...]:  # noqa: ARG001
             if self.home is None:
                 return ()
-            rows = self.file_table.find("id", [document], FILE_COLUMNS).to_pylist()
-            return with_kept_copies(map(document_of, rows), self.home)
+            files = store.files("document = ?", [document])
+            return with_kept_copies((file.document for file in files), self.home)
 
         self._source_candidates = candidates_of_version
         self._drawing = SourceDrawing(self.source)
@@ -132,30 +116,24 @@ class Collection:
 
     @classmethod
     def open(cls, directory: str | Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
-        """Open a collection in a directory, or published at a URL.
+        """Open a collection in a directory; `opening.open_collection` opens published ones and backups, too.
 
-        With `durable`, what is written to it later is on the disk before it is acknowledged. Nothing is
-        written here, unless a writer was killed or the machine lost power in the middle of a commit: that is
-        undone.
+        With `durable`, what is written to it later is on the disk before it is acknowledged. What a process
+        did not commit before it was killed is no part of it.
 
-        `wait` is the time for which `lock` waits for another process, in seconds. Raises `CollectionError` if
-        there is no collection, or another version of vrag created it.
+        `wait` is the time for which writing waits for another process, in seconds. Raises `CollectionError`
+        if there is no collection, or another version of vrag created it.
         """
-        if is_url(directory):
-            from vrag.index.remote.remote_collection import RemoteCollection
-
-            location = RemoteCollection(str(directory))
-            return cls(location, location.header())
         path = _local_path(directory)
-        header = CollectionHeader.read(path)
-        if header is None:  # often it is the folder of the documents
+        if (path / DESCRIPTION).is_file():
+            raise read_only_backup(path)
+        if not is_collection(path):  # often it is the folder of the documents
             hint = f"Create one: vrag index add PATH --collection {path}"
             if path.is_dir() and any(path.iterdir()):
                 hint = f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
             raise CollectionError(f"There is no collection in {path}.", _import_hint(path) or hint)
-        collection = cls(LocalLocation(path, wait, durable=durable), header)
-        collection.recover()
-        return collection
+        location = LocalLocation(path, wait, durable=durable)
+        return cls(location, location.open_store())
 
     @classmethod
     def create(
@@ -178,16 +156,13 @@ class Collection:
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
             make_directory(path)
-            _check_empty(path)  # before the lock file is created
-            with location.lock():
-                _check_empty(path)
-                header.write(path)
+            _check_empty(path)
+            return cls(location, location.create_store(header))
         except OSError as error:
             raise CollectionError(
                 f"The collection {path} cannot be created: {error.strerror or error}.",
                 "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
-        return cls(location, header)
 
     @classmethod
     def open_or_create(
@@ -206,7 +181,7 @@ class Collection:
         other settings, and `CollectionError` as `open` and `create` do.
         """
         path = _local_path(directory)
-        if CollectionHeader.read(path) is None:
+        if not is_collection(path):
             return cls.create(path, options, embedder=embedder, wait=wait, durable=durable)
         collection = cls.open(path, wait=wait, durable=durable)
         if options is not None:
@@ -219,14 +194,14 @@ class Collection:
             raise CollectionError(f"The collection {self.home} is gone.", "Move it back.")
 
     @property
-    def table_version(self) -> int:
-        """Number of the last commit to the items; 0 while there is none. Grows with every write."""
-        return self.item_table.version
+    def version(self) -> int:
+        """Number of the last commit; 0 while there is none. Grows with every write."""
+        return self.store.version
 
     @property
     def content_version(self) -> str:
         """Hash over what can be found: equal for collections built from the same files alike."""
-        version = self.item_table.version, self.file_table.version
+        version = self.version
         known = self._content
         if known is None or known[0] != version:
             catalog = self.catalog()
@@ -234,13 +209,12 @@ class Collection:
         return known[1]
 
     def catalog(self) -> Catalog:
-        """Load what can be found, without texts, from versions of both tables that belong together."""
-        return Catalog.load(self.item_table, self.file_table, self.header)
+        """Load what can be found, without texts."""
+        return Catalog.load(self.store, self.header)
 
     def documents(self) -> list[Document]:
         """Return the manifest: every file that was added, sorted by path."""
-        rows = self.file_table.read(FILE_COLUMNS).data.to_pylist()
-        return sorted(map(document_of, rows), key=lambda document: document.path)
+        return sorted((file.document for file in self.store.files()), key=lambda document: document.path)
 
     def list_documents(self, corpora: AbstractSet[str] | None = None) -> dict[str, str]:  # noqa: ARG002 - it is one
         """Return the file names of the documents that can be found, by their ids, sorted by name."""
@@ -251,16 +225,11 @@ class Collection:
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
         """Return the items with these ids; those that do not exist are absent."""
-        rows = self.item_table.find("id", list(dict.fromkeys(ids)), (*ITEM_COLUMNS, CHECKSUMS))
-        return {row["id"]: item_of(row) for row in rows.to_pylist()}
+        return self.store.items(ids)
 
     def item(self, id: str) -> Item:
         """Return the item with this id."""
-        return self._cached_item(self.table_version, id)
-
-    def scan(self, columns: Sequence[str]) -> Rows:
-        """Read columns of all items, in no particular order, from one version."""
-        return self.item_table.read(columns)
+        return self._cached_item(self.version, id)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes."""
@@ -271,7 +240,7 @@ class Collection:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
             with (
-                self.stored(item.image, item.checksum, f"The picture of {item.name}") as file,
+                self.stored(item.image, f"The picture of {item.name}") as file,
                 Image.open(file, formats=IMAGE_FORMATS) as image,
             ):
                 return rgb(image, least)
@@ -291,7 +260,7 @@ class Collection:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
         try:
             title = f"The clip of {item.name}"
-            with self.stored(item.clip.path, item.clip.checksum, title) as file, on_disk(file) as path:
+            with self.stored(item.clip.path, title) as file, on_disk(file) as path:
                 return clip_frames(path, item.clip.start, fps=fps, most=most)
         except (OSError, CorpusError) as error:
             raise CollectionError(
@@ -305,7 +274,7 @@ class Collection:
         the copy in the collection, wherever the collection was moved to. A published collection has no files.
         """
         fault: SourceFault | None = None
-        for candidate in self._source_candidates(self.file_table.version, document):
+        for candidate in self._source_candidates(self.version, document):
             source = read_source(candidate)
             if isinstance(source, SourceBytes):
                 return source
@@ -315,97 +284,42 @@ class Collection:
     def open_source(self, document: str) -> OpenSource | SourceFault:
         """Open the file of a document by its id, as `source`, to be read in parts, whatever its size."""
         fault: SourceFault | None = None
-        for candidate in self._source_candidates(self.file_table.version, document):
+        for candidate in self._source_candidates(self.version, document):
             opened = self._files.open(candidate)
             if isinstance(opened, OpenSource):
                 return opened
             fault = fault or opened
         return fault or SourceFault.ABSENT
 
-    def stored(self, name: str, checksum: int = 0, title: str = "") -> BinaryIO:
-        """Open a picture or clip, by its path relative to `items/`, to read and to seek in.
+    def stored(self, name: str, title: str = "") -> BinaryIO:
+        """Open a picture or clip, by its name in `Item.image` or `Clip.path`, to read and to seek in.
 
-        It is compared with its checksum; 0 for one that is not known. `title` names it in the error of a
-        damaged one. Raises `FileNotFoundError` if there is none, and `CollectionError` if it is damaged, the
-        path leads out of `items/`, or the storage cannot be reached.
+        `title` names it in errors. Raises `FileNotFoundError` if there is none, and `CollectionError` if it
+        is damaged, or the name is none.
         """
-        file = self.location.open(name)
-        if not checksum:
-            return file
-        if self.home is None:  # what is transferred is transferred once
-            with file:
-                file = BytesIO(file.read())
-        if file_checksum(file) != checksum:
-            file.close()
-            raise CollectionError(
-                f"{title or name} is damaged: its checksum does not match.", self.location.repair_hint
-            )
-        file.seek(0)
-        return file
-
-    def save_copies(self) -> None:
-        """Keep copies of small tables, without vectors, so that the next process opens sooner."""
-        self.item_table.save_copy((*ITEM_COLUMNS, CHECKSUMS))
-        self.file_table.save_copy(self.file_table.schema.names)
+        try:
+            return BytesIO(self.store.read_blob(blob_of(name), title or name))
+        except CollectionError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise FileNotFoundError(error.message) from error
+            raise
 
     @contextmanager
-    def lock(self, wait: float | None = None) -> Generator[None]:
-        """Hold the lock for writing. Readers need none.
+    def build(self, wait: float | None = None) -> Generator[Path]:
+        """Let this process alone read documents into it, as `LocalLocation.build` describes."""
+        with self.location.build(wait) as staging:
+            yield staging
 
-        What a killed writer or a loss of power left of a commit is undone first. `wait` is the time to wait
-        for another process that holds it, in seconds; None for that of `open`. Raises `CollectionBusy` if it
-        still holds it then, and `CollectionError` if nothing can be written there.
-        """
-        with self.location.lock(wait):
-            self.undo_interrupted()
-            try:
-                yield
-            finally:
-                self.sync()
-
-    def sync(self) -> None:
-        """Put on the disk what is not there yet of what was written. The caller holds the lock."""
-        for table in (self.item_table, self.file_table):
-            table.sync()
-
-    @property
-    def is_interrupted(self) -> bool:
-        """True if a writer did not finish a commit, or is at work."""
-        return any(table.is_interrupted for table in (self.item_table, self.file_table))
-
-    def undo_interrupted(self) -> None:
-        """Go back to versions that are whole; mark files as begun whose items are no longer all there.
-
-        The caller holds the lock. Raises `CollectionError`.
-        """
-        undone = [table for table in (self.item_table, self.file_table) if table.recover()]
-        if not undone:
-            return
-        counts = Counter[str](self.scan(["document"]).data["document"].to_pylist())
-        rows = self.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
-        incomplete = [document_of(row) for row in rows if row["rows"] != counts[row["id"]]]
-        begun = [
-            (replace(document, status=DocumentStatus.PENDING, items=0, reason=""), 0)
-            for document in incomplete
-            if document.status.served
-        ]
-        if begun:
-            self.file_table.upsert(file_rows(begun), "key")
-        self.undone = (self.undone or 0) + len(begun)
-        for table in undone:
-            table.forget_undoing()
-
-    def recover(self) -> None:
-        """Undo what a dead writer left, where this process may write and no other is writing."""
-        if self.is_interrupted:
-            with suppress(CollectionError), self.lock(0):
-                pass
+    def close(self) -> None:
+        """Move the log to the database where that can be done at once, and close it."""
+        if self.home is not None:
+            with suppress(CollectionError):
+                self.store.database.checkpoint(0)
+        self.store.close()
 
 
 def _import_hint(path: Path) -> str:
     """Return the hint for a directory with an index of the reference; empty for another."""
-    from vrag.index.reference.index_files import is_reference_index
-
     if not is_reference_index(path):
         return ""
     return f"It holds an index of the reference: vrag index import {path} --collection DIR"
@@ -421,7 +335,7 @@ def _check_empty(path: Path) -> None:
 
 
 def _local_path(directory: str | Path) -> Path:
-    """Return the absolute path of a directory, if LanceDB can use its name."""
+    """Return the absolute path of a directory with a plain name."""
     if is_url(directory):
         raise CollectionError(
             f"A collection cannot be created at {directory}.",

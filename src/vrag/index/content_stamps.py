@@ -9,67 +9,61 @@ touched, restored or moved folder costs one reading, and no reading of pages.
 Where the system has no such time (Windows), the hash decides each time, and so it does for a file that was
 changed in the two seconds before it was hashed: it may be changed again within the resolution of the clock.
 
-The states are a cache: without it, files are hashed once more.
+The states stand beside the manifest, in rows that no reader needs: remembering one is no new version.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from platformdirs import user_cache_path
-
-from vrag.atomic_io import atomic_file
 from vrag.corpus.discover import change_time_ns, read_source
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.schema import file_key
-from vrag.parsing import parse_json
+from vrag.errors import CollectionError
+from vrag.index.schema import encode_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection as CollectionOf
+    from pathlib import Path
 
     from vrag.corpus.converter import SourceFile
+    from vrag.index.store import CollectionStore
     from vrag.types import Document
 
-STAMPS_FILE = "stamps.json"
-"""File in the folder of caches."""
-_FORMAT = 1
 
+class ContentStamp(NamedTuple):
+    """The state of a file."""
 
-class _Stamp(NamedTuple):
     size: int
     mtime_ns: int
     ctime_ns: int
     inode: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> _Stamp:
+    def of(cls, status: os.stat_result) -> ContentStamp:
+        """Return the state that the system reports."""
         return cls(status.st_size, status.st_mtime_ns, change_time_ns(status), status.st_ino)
 
 
 class _KnownContent(NamedTuple):
     document: str
     """SHA-256 of the bytes in hexadecimal."""
-    stamp: _Stamp
+    stamp: ContentStamp
 
 
 class ContentStamps:
     """The states of the files of a collection in which their content is known. For one thread."""
 
-    def __init__(self, cache_dir: Path) -> None:
-        """Read those that are kept in a folder of caches, or for it if it cannot be written to."""
-        name = hashlib.sha256(os.fsencode(cache_dir)).hexdigest()[:16]
-        self._places = (
-            cache_dir / STAMPS_FILE,
-            user_cache_path("vrag", appauthor=False) / "stamps" / f"{name}.json",
-        )
-        self._kept = {key: known for place in reversed(self._places) for key, known in _read(place).items()}
+    def __init__(self, store: CollectionStore) -> None:
+        self._store = store
+        with store.database.read() as connection:
+            rows = connection.execute("SELECT path, document, size, mtime_ns, ctime_ns, inode FROM stamps")
+            self._kept = {
+                path: _KnownContent(document, ContentStamp(*stamp)) for path, document, *stamp in rows
+            }
         self._known = dict(self._kept)
-        self._differing: dict[str, _KnownContent] = {}
-        """States in which a file was found to have another content than this, by the key of its path."""
+        self._differing: dict[bytes, _KnownContent] = {}
+        """States in which a file was found to have another content than this, by its path."""
 
     def is_unchanged(self, path: Path, document: Document) -> bool:
         """Return whether a file is that of a document: it has its size, modification time and bytes.
@@ -80,7 +74,7 @@ class ContentStamps:
             status = path.stat()
             if (status.st_size, status.st_mtime_ns) != (document.size, document.mtime_ns):
                 return False
-            key, stamp = file_key(os.fspath(path)), _Stamp.of(status)
+            key, stamp = encode_path(os.fspath(path)), ContentStamp.of(status)
             wanted = _KnownContent(document.id, stamp)
             if self._known.get(key) == wanted:
                 return True
@@ -97,38 +91,23 @@ class ContentStamps:
 
     def add(self, source: SourceFile) -> None:
         """Remember the state of a file that was hashed."""
-        key = file_key(os.fspath(source.path))
-        stamp = _Stamp(source.size, source.mtime_ns, source.ctime_ns, source.inode)
+        key = encode_path(os.fspath(source.path))
+        stamp = ContentStamp(source.size, source.mtime_ns, source.ctime_ns, source.inode)
         if stamp.ctime_ns and stamp.inode:
             self._known[key] = _KnownContent(source.document, stamp)
         else:
             self._known.pop(key, None)
 
     def save(self, paths: CollectionOf[str]) -> None:
-        """Keep what is known of these files for later. A place that cannot be written to is no error."""
-        keys = set(map(file_key, paths))
+        """Keep what is known of these files; where that cannot be written, they are hashed again later."""
+        keys = set(map(encode_path, paths))
         known = {key: entry for key, entry in self._known.items() if key in keys}
-        if known == self._kept:
+        new = [(key, *entry) for key, entry in known.items() if self._kept.get(key) != entry]
+        gone = [(key,) for key in self._kept.keys() - known.keys()]
+        if not new and not gone:
             return
-        files = {key: [entry.document, *entry.stamp] for key, entry in known.items()}
-        data = seal_json({"format": _FORMAT, "files": files})
-        for place in self._places:
-            with suppress(OSError):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with atomic_file(place, durable=False) as file:
-                    file.write(data)
-                self._kept = known
-                return
-
-
-def _read(place: Path) -> dict[str, _KnownContent]:
-    """Read the states in a file; none if it is missing, damaged or of another format."""
-    try:
-        data = place.read_bytes()
-        content: Any = parse_json(data)
-        if check_seal(data) is not Seal.SOUND or content["format"] != _FORMAT:
-            return {}
-        files = cast("dict[str, list[Any]]", content["files"])
-        return {key: _KnownContent(document, _Stamp(*stamp)) for key, (document, *stamp) in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
+        rows = [(key, document, *stamp) for key, document, stamp in new]
+        with suppress(CollectionError), self._store.database.write() as connection:
+            connection.executemany("DELETE FROM stamps WHERE path = ?", gone)
+            connection.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._kept = known

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.array_cache import ArrayContent, find, make
 from vrag.index.bm25 import STOP_WORDS, Counts, Frequencies, Postings, is_word, terms
+from vrag.storage.array_cache import ArrayContent, find, make
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The place of a collection, on this machine or in object storage, and its header `collection.json`.
+"""The place of a collection, on this machine or in object storage, and its header.
 
 The header holds the settings a collection was built with. It is written once, when the collection is created.
 """
@@ -6,48 +6,54 @@ The header holds the settings a collection was built with. It is written once, w
 from __future__ import annotations
 
 import json
-import logging
 import os
-import socket
-import sys
-from contextlib import ExitStack, contextmanager, suppress
+import re
+import shutil
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from vrag.atomic_io import one_writer, write_whole
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, Modality, VectorKind
 from vrag.embed.registry import check_same
 from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.tables.store import Directory
+from vrag.index.schema import SCHEMA
+from vrag.index.store import BLOBS, DATABASE, HEADER, CollectionStore
 from vrag.parsing import parse_json
 from vrag.scratch import remove_abandoned, remove_unfinished_files
+from vrag.storage.database import Database
+from vrag.storage.drives import ALLOWED
+from vrag.storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from vrag.index.tables.store import TableStore
-
-log = logging.getLogger("vrag")
-
-FILE_NAME = "collection.json"
-COPIES = "index"
-"""The folder with copies of sealed files: without its header nothing of a collection can be read."""
+EARLIER = "collection.json"
+"""File by which a collection of an earlier layout is known."""
+DESCRIPTION = "backup.json"
+"""File by which a backup is known; it can be opened as a collection."""
+RESCUED = f".{DATABASE}.rescued"
+"""The new database of a repair, until it takes the place of the damaged one."""
+INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
+INDEX_PATTERNS = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
+"""Patterns of the files that indexes of the reference consist of."""
+URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.DOTALL)
+"""Pattern of the address of a published collection: its scheme and the rest."""
+STAGING = "staging"
+"""The folder of pictures of items that are not committed yet."""
+MIN_COMMIT_WAIT = 30.0
+"""Shortest wait for another process that commits or empties the log, in seconds: that takes a moment."""
+WRITER, BUILD = "writer", "build"
+"""The locks: of a commit, and of a process that reads documents into a collection."""
 IMPORTED = "imported:"
 """Prefix of the fingerprint of vectors that came without the model that made them."""
-SCHEMA = 2
-"""Version of the layout on disk. Any other is refused."""
-MIN_ADDRESS_BYTES = 2 * 2**30
-"""Address space that the library of the tables and its threads need: with less they abort or hang."""
 _MAX_OPTION = 1e15
 """Largest number of an option that is believed."""
 _MAX_DIMENSION = 1_000_000
+_RESTORE = "Restore a backup (vrag index restore), or index the documents in another directory."
 _REPAIR = f"Run: {REPAIR_COMMAND}. If that cannot repair it, restore a backup: vrag index restore"
-_LOCK = "lock"
-_WRITER = "writer.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class EmbedderRecord:
     settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int], compare=False)
     """Its settings that vectors depend on, as part of the fingerprint: `dtype`, `max_pixels`."""
     modalities: frozenset[Modality] = field(default=frozenset(), compare=False)
-    """The inputs that it takes; empty in collections that do not record them."""
+    """The inputs that it takes."""
 
     @property
     def imported(self) -> bool:
@@ -84,21 +90,21 @@ class EmbedderRecord:
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> EmbedderRecord:
-        """Parse the fields of `collection.json`; the first ones had no settings and no modalities."""
+        """Parse the fields of a header."""
         kind, settings, dimension = (
             VectorKind(fields["kind"]),
-            _object(fields.get("settings", {})),
+            _object(fields["settings"]),
             fields["dimension"],
         )
         if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
             raise TypeError("its vectors have no length")
         if not all(type(value) in {str, int} for value in settings.values()):
             raise TypeError("a setting of its embedder is neither text nor a number")
-        modalities = frozenset(map(Modality, fields.get("modalities", ())))
+        modalities = frozenset(map(Modality, fields["modalities"]))
         return cls(_text(fields["name"]), kind, dimension, _text(fields["fingerprint"]), settings, modalities)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for `collection.json`."""
+        """Return the fields for a header."""
         return asdict(self) | {"modalities": sorted(self.modalities)}
 
 
@@ -120,15 +126,11 @@ class CollectionHeader:
     @classmethod
     def read(cls, directory: Path) -> CollectionHeader | None:
         """Read the header of the collection in a directory; None when it has none."""
-        path = directory / FILE_NAME
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"), str(path))
-        except (FileNotFoundError, NotADirectoryError):
+        if not is_collection(directory):
             return None
-        except OSError as error:
-            raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise CollectionError(f"{path} is damaged: {first_line(error)}.", _REPAIR) from error
+        lock, is_fixed = LocalLocation(directory).writer_lock, (directory / DESCRIPTION).is_file()
+        with closing(CollectionStore.open(directory, lock, fixed=is_fixed, read_only=True)) as store:
+            return cls.parse(store.setting(HEADER), str(directory))
 
     @classmethod
     def parse(cls, text: str, where: str, hint: str = _REPAIR) -> CollectionHeader:
@@ -138,21 +140,6 @@ class CollectionHeader:
         """
         try:
             content = _object(parse_json(text))
-            if check_seal(text.encode()) is Seal.BROKEN:
-                raise ValueError("its checksum does not match")  # noqa: TRY301 - damage like any other
-            schema = content["schema"]
-            if not isinstance(schema, int) or isinstance(schema, bool):
-                raise TypeError("its schema is not a number")  # noqa: TRY301 - damage like any other
-            if schema > SCHEMA:
-                raise CollectionError(
-                    f"{where} was created by a newer version of vrag (layout {schema}).",
-                    "Upgrade: pip install -U vrag-agent",
-                )
-            if schema < SCHEMA:
-                raise CollectionError(
-                    f"{where} was created by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
-                    "Build the collection again in another directory: the documents are unchanged.",
-                )
             embedder = content["embedder"]
             return cls(
                 _parse_options(_object(content["corpus"])),
@@ -164,17 +151,17 @@ class CollectionHeader:
         except (ValueError, TypeError) as error:
             raise CollectionError(f"{where} is damaged: {first_line(error)}.", hint) from error
 
-    def write(self, directory: Path) -> None:
-        """Write it as a whole, also when the machine loses power."""
+    def to_json(self) -> str:
+        """Return the text that `parse` reads."""
         corpus = asdict(self.options)
         del corpus["workers"]
-        content = {
-            "schema": SCHEMA,
-            "corpus": corpus,
-            "corpus_fingerprint": self.corpus_fingerprint,
-            "embedder": self.embedder.as_dict() if self.embedder else None,
-        }
-        write_sealed(directory, FILE_NAME, seal_json(content))
+        return json.dumps(
+            {
+                "corpus": corpus,
+                "corpus_fingerprint": self.corpus_fingerprint,
+                "embedder": self.embedder.as_dict() if self.embedder else None,
+            }
+        )
 
     def check_options(self, options: CorpusOptions) -> None:
         """Refuse settings that make other items."""
@@ -211,13 +198,6 @@ class CollectionHeader:
             )
 
 
-def write_sealed(directory: Path, name: str, data: bytes) -> None:
-    """Write a small file of a collection as a whole, then its copy. Raises `OSError`."""
-    write_whole(directory / name, data)
-    (directory / COPIES).mkdir(exist_ok=True)
-    write_whole(directory / COPIES / name, data)
-
-
 def _parse_options(fields: dict[str, Any]) -> CorpusOptions:
     """Return the conversion options. Raises `TypeError` for unknown names and values of another type."""
     defaults: dict[str, str | int | float] = asdict(CorpusOptions())
@@ -246,36 +226,58 @@ def _model(embedder: EmbedderInfo | None) -> str:
     return f"the embedder {embedder.name}" if embedder else "no embedder"
 
 
-def check_memory_limit() -> None:
-    """Raise `CollectionError` if the address space of this process is limited too much to open tables."""
-    if sys.platform == "win32":
-        return
-    import resource
+def is_url(address: str | os.PathLike[str]) -> bool:
+    """Check whether an address is a URL and not a directory.
 
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_BYTES:
-        raise CollectionError(
-            f"The memory of this process is limited to {limit / 2**20:,.0f} MiB of addresses (ulimit -v).",
-            f"Allow at least {MIN_ADDRESS_BYTES / 2**20:,.0f} MiB, or limit the memory of its control group.",
-        )
+    >>> is_url("s3://bucket/reports"), is_url("/data/reports"), is_url("C:/reports")
+    (True, False, False)
+    """
+    return isinstance(address, str) and URL.fullmatch(address) is not None
 
 
-def _may_run(pid: int) -> bool:
-    """Return whether there is a process with this id; Windows cannot be asked without a handle."""
-    if sys.platform == "win32":
-        return True
+def is_reference_index(directory: Path) -> bool:
+    """Check whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in INDEX_PATTERNS for _ in directory.glob(pattern))
+
+
+def is_collection(directory: Path) -> bool:
+    """Return whether a directory is a collection.
+
+    Raises `CollectionError` for one of an earlier layout, and for one whose database is gone or empty.
+    """
     try:
-        os.kill(pid, 0)
-    except PermissionError:  # somebody else's
-        return True
-    except (OSError, OverflowError):
-        return False
-    return pid > 0
+        if (directory / DATABASE).stat().st_size:
+            return True
+        raise CollectionError(f"{directory} is damaged: {DATABASE} is empty.", _RESTORE)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise CollectionError(f"{directory} cannot be read: {error.strerror}.") from error
+    if (directory / RESCUED).is_file():
+        raise CollectionError(f"A repair of {directory} was interrupted.", f"Run: {REPAIR_COMMAND}")
+    if (directory / BLOBS).is_dir() and (directory / f"{WRITER}.lock").is_file():
+        raise CollectionError(f"{directory} is damaged: {DATABASE} is missing.", _RESTORE)
+    if (directory / EARLIER).is_file():
+        raise CollectionError(
+            f"{directory} was created by an earlier version of vrag.",
+            "Index the documents again, which are unchanged: vrag index add DOCUMENTS --collection NEW",
+        )
+    return False
+
+
+def read_only_backup(directory: Path) -> CollectionError:
+    """Build the refusal to write to a backup."""
+    return CollectionError(
+        f"{directory} is a backup and read-only.",
+        f"Restore it: vrag index restore {directory.parent} TARGET --snapshot {directory.name}",
+    )
 
 
 def is_leftover(name: str) -> bool:
     """Check whether a killed creation may have left this file: a directory of such files counts as empty."""
-    return name in {_LOCK, _WRITER, f"{FILE_NAME}.new"} or name.startswith(f".{FILE_NAME}.")
+    return name == ALLOWED or name.startswith(
+        (DATABASE, f".{DATABASE}", f"{WRITER}.", f"{WRITER}-", f"{BUILD}.", f"{BUILD}-")
+    )
 
 
 class CollectionLocation(Protocol):
@@ -290,13 +292,8 @@ class CollectionLocation(Protocol):
     repair_hint: str
     """Advice for a stored file that is missing or damaged."""
 
-    @property
-    def store(self) -> TableStore:
-        """The place of its tables."""
-        ...
-
-    def open(self, stored: str) -> BinaryIO:
-        """Open a stored picture or clip, as `Collection.stored` describes."""
+    def open_store(self) -> CollectionStore:
+        """Open its database and blobs."""
         ...
 
     def size(self) -> int:
@@ -305,11 +302,11 @@ class CollectionLocation(Protocol):
 
     @property
     def is_being_written(self) -> bool:
-        """True while a process holds the lock for writing, as far as it is known without taking it."""
+        """True while a process reads documents into it, as far as it is known without its lock."""
         ...
 
-    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:
-        """Hold the lock for writing, as `Collection.lock` describes."""
+    def build(self, wait: float | None = None) -> AbstractContextManager[Path]:
+        """Let this process alone read documents into it, as `LocalLocation.build` describes."""
         ...
 
 
@@ -319,25 +316,29 @@ class LocalLocation:
     repair_hint = f"Run: {REPAIR_COMMAND}, then vrag index add"
 
     def __init__(self, directory: Path, wait: float = 0.0, *, durable: bool = True) -> None:
-        """`wait` is how long `lock` waits for another process, in seconds."""
-        self._wait = wait
+        """`wait` is how long another process that reads documents into it is waited for, in seconds."""
         self.directory = directory
         self.durable = durable
         self.address = os.fspath(directory)
         self.cache_dir = directory / "cache"
-        self.store: TableStore = Directory(directory / "index", durable=durable)
+        self.writer_lock = WriterLock(directory, max(wait, MIN_COMMIT_WAIT), _busy, WRITER)
+        self.build_lock = WriterLock(directory, wait, _busy, BUILD, is_long=True)
 
-    def path(self, stored: str) -> Path:
-        """Return the path of a stored picture or clip, given relative to `items/`."""
-        root = (self.directory / "items").resolve()
-        path = (root / stored).resolve()
-        if not path.is_relative_to(root) or path == root:
-            raise CollectionError(f"The picture {stored!r} lies outside of the collection.")
-        return path
+    def open_store(self) -> CollectionStore:
+        """Open its database and blobs."""
+        return CollectionStore.open(self.directory, self.writer_lock, durable=self.durable)
 
-    def open(self, stored: str) -> BinaryIO:
-        """Open a stored picture or clip."""
-        return self.path(stored).open("rb")
+    def create_store(self, header: CollectionHeader) -> CollectionStore:
+        """Create its database."""
+        return CollectionStore.create(
+            self.directory, self.writer_lock, header.to_json(), durable=self.durable
+        )
+
+    def check_database(self) -> list[str]:
+        """Return what is wrong with the database, a sentence each; every page is read."""
+        database = Database(self.directory / DATABASE, SCHEMA, self.writer_lock, CollectionError)
+        with closing(database):
+            return database.check()
 
     def size(self) -> int:
         """Return the bytes of all files in the directory; those that vanish meanwhile count nothing."""
@@ -350,69 +351,68 @@ class LocalLocation:
 
     @property
     def is_being_written(self) -> bool:
-        """True while a process holds the lock; one on another machine is believed to be alive."""
-        match self._read_writer():
-            case {"pid": int(pid), "host": str(host)}:
-                return host != socket.gethostname() or _may_run(pid)
-            case _:
-                return False
+        """True while a process reads documents into it; one on another machine is believed to be alive."""
+        return self.build_lock.is_held
 
     @contextmanager
-    def lock(self, wait: float | None = None) -> Generator[None]:
-        """Hold the lock for writing, and name this process for the messages of others."""
-        wait, writer = self._wait if wait is None else wait, self.directory / _WRITER
-        with ExitStack() as stack:
-            try:
-                lock = one_writer(
-                    self.directory / _LOCK,
-                    lambda: self._busy(wait),
-                    wait=wait,
-                    on_wait=lambda: log.warning("%s Waiting for it, up to %g s.", self._writing, wait),
-                )
-                stack.enter_context(lock)
-            except OSError as error:
-                raise CollectionError(
-                    f"{self.directory} cannot be locked for writing: {error.strerror or error}.",
-                    "Choose a directory that you may write to.",
-                ) from error
-            stack.callback(writer.unlink, missing_ok=True)
-            try:
-                content = {"pid": os.getpid(), "host": socket.gethostname()}
-                writer.write_text(json.dumps(content), encoding="utf-8")
-            except OSError as error:
-                raise CollectionError(
-                    f"{self.directory} cannot be written to: {error.strerror or error}.",
-                    "Free some disk space or fix the permissions.",
-                ) from error
-            self._remove_leftovers()
-            yield
+    def build(self, wait: float | None = None) -> Generator[Path]:
+        """Let this process alone read documents into it; yields an empty directory for their pictures.
 
-    def _remove_leftovers(self) -> None:
-        """Remove the temporary files that killed processes left. The caller holds the lock."""
-        remove_abandoned()
-        remove_abandoned(self.directory)
-        remove_abandoned(self.cache_dir)
-        for folder in (self.directory, self.directory / "index", self.cache_dir):
-            remove_unfinished_files(folder)
+        `wait` as for `Collection.open`. Raises `CollectionBusy` if another process does, and
+        `CollectionError` if nothing can be written there.
+        """
+        staging = self.directory / STAGING
+        try:
+            with self.build_lock.hold(wait):
+                for folder in (None, self.directory, self.cache_dir):
+                    remove_abandoned(folder)
+                for folder in (self.directory, self.cache_dir):
+                    remove_unfinished_files(folder)
+                shutil.rmtree(staging, ignore_errors=True)  # what a killed build left
+                staging.mkdir(exist_ok=True)
+                try:
+                    yield staging
+                finally:
+                    shutil.rmtree(staging, ignore_errors=True)
+        except OSError as error:
+            raise CollectionError(
+                f"{self.directory} cannot be written to: {error.strerror or error}.",
+                "Free some disk space or fix the permissions.",
+            ) from error
 
-    def _busy(self, waited: float) -> CollectionBusy:
-        time = f" It did not end within {waited:g} s." if waited else ""
-        hint = "Wait longer for it with --wait SECONDS (VRAG_WAIT), or stop it. You can search meanwhile."
-        return CollectionBusy(f"{self._writing}{time}", hint)
+
+class ReadOnlyLocation:
+    """A collection that is only read, of which no file is at hand but its database and blobs."""
+
+    def __init__(
+        self,
+        address: str,
+        folder: str,
+        open_store: Callable[[], CollectionStore],
+        size: Callable[[], int],
+        refusal: CollectionError,
+        repair_hint: str,
+    ) -> None:
+        """Keep its caches and runs in `folder`, below the user's directories; writing raises `refusal`."""
+        from platformdirs import user_cache_path, user_data_path
+
+        self.address, self.repair_hint = address, repair_hint
+        self.directory: Path = user_data_path("vrag", appauthor=False) / folder
+        self.cache_dir: Path = user_cache_path("vrag", appauthor=False) / folder
+        self.open_store, self.size = open_store, size
+        self._refusal = refusal
 
     @property
-    def _writing(self) -> str:
-        """A sentence that names the process which holds the lock, as far as it is known."""
-        match self._read_writer():
-            case {"pid": int(pid), "host": str(host)}:
-                process = f" (process {pid} on {host:.255})"
-            case _:
-                process = ""
-        return f"Another process is writing to {self.directory}{process}."
+    def is_being_written(self) -> bool:
+        """False: it is complete."""
+        return False
 
-    def _read_writer(self) -> object:
-        """Read what the process that holds the lock says of itself; None if there is none."""
-        try:
-            return parse_json((self.directory / _WRITER).read_bytes())
-        except (OSError, ValueError):
-            return None
+    def build(self, wait: float | None = None) -> AbstractContextManager[Path]:  # noqa: ARG002 - the protocol's
+        """Refuse to write."""
+        raise self._refusal
+
+
+def _busy(holder: str, waited: float) -> CollectionBusy:
+    time = f" It did not end within {waited:g} s." if waited else ""
+    hint = "Wait longer for it with --wait SECONDS (VRAG_WAIT), or stop it. You can search meanwhile."
+    return CollectionBusy(f"{holder}{time}", hint)

@@ -9,18 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from vrag.embed.embedder import VectorKind
-from vrag.errors import CollectionError
-from vrag.index.catalog import Column
 from vrag.index.content_stamps import ContentStamps
-from vrag.index.manifest import KEEP, make_plan, read_manifest
-from vrag.index.schema import file_key, name_values, vector_column
+from vrag.index.manifest import make_plan, read_manifest
+from vrag.index.schema import replace_surrogates
 from vrag.index.shown_names import ShownNames, find_documents, is_present
 from vrag.index.source_file import KEPT_COPIES
-from vrag.index.tables.table import any_of, literal
-from vrag.index.tables.version_files import stored_files
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import known_tier
 from vrag.item_facts import decode_facts
@@ -29,7 +23,6 @@ from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import timedelta
 
     from vrag.corpus.converter import CorpusOptions
     from vrag.index.collection import Collection
@@ -39,10 +32,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_SIZE = 16
 """Pages whose vectors are counted."""
-_BATCH_DOCUMENTS = 32
-"""Documents whose items are read at once: bounds the memory."""
-_BATCH_VECTORS = 256
-"""Items whose vectors are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ class CollectionStatus:
     tier: Tier | None
     """The way vectors are searched, as far as it is known before a search; None without vectors."""
     content_version: str
-    table_version: int
+    version: int
 
 
 def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
@@ -110,9 +99,9 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
 
     A target is the path of a file, or of a folder with all below it; otherwise what `find_documents` takes.
     Raises `CollectionError` if a target names nothing in the collection, or several documents: then nothing
-    is removed. Raises `CollectionBusy` if another process is writing.
+    is removed. Raises `CollectionBusy` if another process is reading documents into it.
     """
-    with collection.lock():
+    with collection.build():
         documents, names = collection.documents(), ShownNames.of(collection)
         chosen: dict[str, Document] = {}
         for target in targets:
@@ -125,9 +114,9 @@ def prune(collection: Collection) -> RemoveReport:
     """Remove those files from a collection that are gone from the disk.
 
     A file that cannot be accessed for another reason than its absence stays, and so does what was imported
-    without a file. Raises `CollectionBusy` if another process is writing.
+    without a file. Raises `CollectionBusy` if another process is reading documents into it.
     """
-    with collection.lock():
+    with collection.build():
         gone = [
             document
             for document in collection.documents()
@@ -136,20 +125,17 @@ def prune(collection: Collection) -> RemoveReport:
         return _remove(collection, gone)
 
 
-def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
-    """Merge small files, and delete versions older than `keep`, orphans and caches. Readers continue.
+def compact(collection: Collection) -> CompactReport:
+    """Delete what nothing refers to: items, pictures and caches; rewrite what holds more. Readers continue.
 
-    Raises `CollectionBusy` if another process is writing.
+    Raises `CollectionBusy` if another process is reading documents into it.
     """
-    with collection.lock():
+    with collection.build():
         before = collection.location.size()
         settle(collection)
-        for path in find_stray_pictures(collection):
-            path.unlink(missing_ok=True)
-        collection.item_table.compact(keep)
-        collection.file_table.compact(keep)
+        collection.store.compact()
         key = collection.catalog().key
-        for folder in _folders(collection.cache_dir, without=set()):
+        for folder in _folders(collection.cache_dir):
             if key not in folder.name and not is_scratch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
         return CompactReport(before, collection.location.size())
@@ -176,27 +162,23 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
         page_vectors=_page_vectors(collection),
         tier=known_tier(collection, len(catalog.ids), catalog.key, options) if embedder else None,
         content_version=catalog.content,
-        table_version=catalog.version[0],
+        version=catalog.version,
     )
 
 
 def _count_without_vector(collection: Collection) -> int:
-    embedder = collection.header.embedder
-    if embedder is None:
+    if collection.header.embedder is None:
         return 0
-    missing = f"{vector_column(embedder.kind)} IS NULL"
-    return len(collection.item_table.read(["id"], missing).data)
+    return len(collection.store.read_items(["id"], "vectors IS NULL").values)
 
 
 def count_hidden_words(collection: Collection) -> dict[str, int]:
     """Count the words of documents that are hidden or struck out, by their ids, of those that have some."""
-    rows = collection.item_table.read(["document", "facts"]).data  # of any version: without a condition
+    # Facts with cells and tables are long to parse, and few have hidden words.
+    rows = collection.store.read_items(["document", "facts"], "facts LIKE '%\"hidden_text\"%'")
     counts: Counter[str] = Counter()
-    for document, facts in zip(rows["document"], rows["facts"], strict=True):
-        # Facts with cells and tables are long to parse, and few have hidden words.
-        text = facts.as_py() or ""
-        if '"hidden_text"' in text:
-            counts[document.as_py()] += len(decode_facts(text).hidden_text.split())
+    for document, facts in rows.values:
+        counts[document] += len(decode_facts(facts).hidden_text.split())
     return dict(counts)
 
 
@@ -210,40 +192,32 @@ def _name_counts(counts: dict[str, int], documents: Sequence[Document]) -> dict[
 
 
 def _page_vectors(collection: Collection) -> PageVectors | None:
-    """Count the vectors of some pages: 768 vectors take 200 kB to read."""
+    """Count the vectors of some pages."""
     embedder = collection.header.embedder
     if embedder is None or embedder.kind is VectorKind.SINGLE:
         return None
-    column = vector_column(embedder.kind)
-    sample = collection.item_table.read([column], f"kind = {literal(ItemKind.PAGE)}", _SAMPLE_SIZE)
-    lengths = [len(vectors) for vectors in sample.data[column] if vectors.is_valid]
+    condition = "kind = ? AND vectors IS NOT NULL"
+    sample = collection.store.read_items(["vectors_count"], condition, [ItemKind.PAGE.value], _SAMPLE_SIZE)
+    lengths: list[int] = sample.column("vectors_count")
     return PageVectors(len(lengths), min(lengths), max(lengths)) if lengths else None
 
 
 def settle(collection: Collection) -> int:
-    """Make items and pictures agree with the manifest, and return how many items were deleted.
+    """Make items agree with the manifest, in one commit, and return how many were deleted.
 
     Rows of files that were moved, or deleted while another file has the same content, go. Items that no row
-    refers to are deleted, and so are their pictures. Items of a content that exists at several paths have the
-    name of the first of them, whichever was added first. The caller holds the lock.
-    Raises `CollectionError`, and deletes nothing, if the list of files is missing.
+    refers to are deleted. Items of a content that exists at several paths have the name of the first of them,
+    whichever was added first. The caller holds the lock of builds. Raises `CollectionError`.
     """
     differences = _compare_with_manifest(collection)
-    if differences.orphans and not collection.file_table.version:
-        raise CollectionError(
-            f"The list of files of {collection.address} is missing, but there are items.",
-            "Restore a backup (vrag index restore), or build the collection again in another directory.",
-        )
-    for where in any_of("key", [file_key(path) for path in differences.moved]):
-        collection.file_table.delete(where)
-    for where in any_of("document", sorted(differences.orphans)):
-        collection.item_table.delete(where)
-    for document, name in differences.misnamed.items():
-        collection.item_table.update(f"document = {literal(document)}", name_values(document, name))
-    if differences.folders:
-        collection.sync()  # pictures go once no version on the disk has them
-    for folder in differences.folders:
-        shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
+    if any(differences):
+        with collection.store.change() as change:
+            change.delete_files(differences.moved)
+            for document in differences.orphans:
+                change.delete_items(document)
+            for document, name in differences.misnamed.items():
+                change.rename_document(document, name)
+        collection.store.erase()
     return sum(differences.orphans.values())
 
 
@@ -253,14 +227,12 @@ def is_settled(collection: Collection) -> bool:
 
 
 class _Differences(NamedTuple):
-    """The items and pictures that do not agree with the manifest."""
+    """The items that do not agree with the manifest."""
 
     orphans: dict[str, int]
     """Number of items of each document that no row refers to."""
     misnamed: dict[str, str]
     """The name that the items of a document should have."""
-    folders: list[Path]
-    """Folders with pictures of no document."""
     moved: list[str]
     """Paths where no file is any more, of contents that other files have."""
 
@@ -277,20 +249,14 @@ def _compare_with_manifest(collection: Collection) -> _Differences:
         id: next(file.name for file in files if file.path not in gone)
         for id, files in documents_by_id.items()
     }
-    items = collection.scan(["document", "document_name"]).data
-    documents, titles = Column.of(items["document"]), Column.of(items["document_name"])
-    groups = documents.codes.astype(np.int64) * len(titles.values) + titles.codes
     orphans: dict[str, int] = {}
     misnamed: dict[str, str] = {}
-    for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
-        content, title = divmod(int(group), len(titles.values))
-        id = documents.values[content]
+    for id, title, count in collection.store.count_items():
         if id not in names:
-            orphans[id] = orphans.get(id, 0) + int(count)
-        elif names[id] != titles.values[title]:
+            orphans[id] = orphans.get(id, 0) + count
+        elif replace_surrogates(names[id]) != title:
             misnamed[id] = names[id]
-    folders = _folders(collection.items_dir, without={content[:16] for content in names})
-    return _Differences(orphans, misnamed, folders, moved)
+    return _Differences(orphans, misnamed, moved)
 
 
 def _moved_paths(files: Sequence[Document]) -> list[str]:
@@ -310,31 +276,9 @@ def _moved_paths(files: Sequence[Document]) -> list[str]:
     ]
 
 
-def sweep(collection: Collection, document: str) -> None:
-    """Delete the pictures of a document that no item refers to: parts of a page, pages without a row.
-
-    The caller holds the lock, and nothing may be writing pictures of the document.
-    """
-    for path in find_stray_pictures(collection, document):
-        path.unlink(missing_ok=True)
-
-
-def find_stray_pictures(collection: Collection, document: str = "") -> list[Path]:
-    """Return the files of a document, or all below `items/`, that no item refers to, sorted.
-
-    The caller holds the lock.
-    """
-    folder = collection.items_dir / document[:16]
-    if not folder.exists():
-        return []
-    where = f"document = {literal(document)}" if document else None
-    known = {collection.items_dir / name for name in stored_files(collection.item_table, where)}
-    return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
-
-
 def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveReport:
-    for where in any_of("key", [file_key(document.path) for document in documents]):
-        collection.file_table.delete(where)
+    with collection.store.change() as change:
+        change.delete_files(document.path for document in documents)
     return RemoveReport(tuple(documents), settle(collection))
 
 
@@ -359,7 +303,7 @@ def count_unread(collections: Iterable[Collection]) -> UnreadFiles | None:
         status
         for collection in collections
         if collection.location.is_being_written
-        for status in collection.file_table.read(["status"]).data["status"].to_pylist()
+        for status in collection.store.statuses()
     ]
     unread = statuses.count(DocumentStatus.PENDING)
     return UnreadFiles(unread, len(statuses)) if unread else None
@@ -368,15 +312,12 @@ def count_unread(collections: Iterable[Collection]) -> UnreadFiles | None:
 def count_unread_under(collection: Collection, paths: Sequence[str | Path]) -> UnreadFiles | None:
     """Count the files under paths that are new, have changed or are being read; None if there are none."""
     known = read_manifest(collection)
-    stamps = ContentStamps(collection.cache_dir)
+    stamps = ContentStamps(collection.store)
     plan = make_plan(paths, known, collection.directory, stamps, retry_failed=False)
     todo = set(map(os.fspath, (entry for entry in plan.todo if isinstance(entry, Path)))) & set(plan.found)
     begun = all(path in known and known[path].document.status is DocumentStatus.PENDING for path in todo)
     return UnreadFiles(len(todo), len(plan.found), begun) if todo else None
 
 
-def _folders(directory: Path, without: set[str]) -> list[Path]:
-    """Return the folders in a directory, but for some names."""
-    if not directory.is_dir():
-        return []
-    return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]
+def _folders(directory: Path) -> list[Path]:
+    return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []

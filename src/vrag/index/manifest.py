@@ -10,15 +10,11 @@ import os
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.atomic_io import sync, sync_files
 from vrag.corpus.discover import Skipped, find
-from vrag.errors import CollectionError
-from vrag.index.schema import FILE_COLUMNS, document_of, file_rows, item_rows
-from vrag.index.tables.table import literal
+from vrag.index.store import store_files, store_vectors
 from vrag.item_facts import describe_unread
 from vrag.types import DocumentStatus
 
@@ -30,15 +26,8 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import SourceFile
     from vrag.index.collection import Collection
     from vrag.index.content_stamps import ContentStamps
+    from vrag.index.schema import KnownFile
     from vrag.types import Document, Item, ItemKind
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A row of the manifest, and how many item rows its content has."""
-
-    document: Document
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +44,14 @@ class IndexPlan:
     """Paths that are no files to convert, with reasons."""
 
 
-def sync_stored(items_dir: Path, items: Iterable[Item]) -> None:
-    """Put the pictures and clips of items on the disk. Raises `CollectionError` if that fails."""
-    names = {name for item in items for name in (item.image, item.clip and item.clip.path) if name}
-    paths = [items_dir / name for name in sorted(names)]
-    if not paths:
-        return
-    try:
-        sync_files(paths)
-        for folder in (*sorted({path.parent for path in paths}), items_dir, items_dir.parent):
-            sync(folder)
-    except OSError as error:
-        raise CollectionError(
-            f"Pictures in {items_dir} cannot be put on the disk: {error.strerror or error}.",
-            "Free some disk space or fix the permissions.",
-        ) from error
-
-
-def read_manifest(collection: Collection) -> dict[str, Known]:
+def read_manifest(collection: Collection) -> dict[str, KnownFile]:
     """Read the rows of the manifest, by path."""
-    rows = collection.file_table.read([*FILE_COLUMNS, "rows"]).data.to_pylist()
-    known = (Known(document_of(row), row["rows"]) for row in rows)
-    return {entry.document.path: entry for entry in known}
+    return {file.document.path: file for file in collection.store.files()}
 
 
 def make_plan(
     paths: Sequence[str | Path],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownFile],
     own: Path,
     stamps: ContentStamps,
     *,
@@ -118,7 +88,7 @@ def make_plan(
 
 def plan_sources(
     sources: Sequence[Path | SourceFile],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownFile],
     stamps: ContentStamps,
     *,
     retry_failed: bool,
@@ -133,7 +103,7 @@ def plan_sources(
     return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
 
 
-def _document(known: Mapping[str, Known], path: str) -> Document | None:
+def _document(known: Mapping[str, KnownFile], path: str) -> Document | None:
     return known[path].document if path in known else None
 
 
@@ -360,55 +330,57 @@ class OpenDocument:
         return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
 
 
-KEEP = timedelta(minutes=10)
-"""Age up to which old versions of the tables are kept: longer than any query takes."""
-
-
 class Writer:
-    """A writer that collects rows and commits them: items first, then the documents that they complete.
+    """A writer that collects items and documents and commits them together, in few commits.
 
-    The caller holds the lock of the collection.
+    The caller holds the lock of the build; each commit takes that of writing.
     """
 
-    ITEMS = 64
+    ITEMS = 256
     """Items that wait for a commit at most."""
     DOCUMENTS = 256
     """Documents that wait for a commit at most."""
     NUMBERS = 16 * 2**20
     """Numbers of vectors that wait for a commit at most: some hundred pages of late interaction."""
-    SECONDS = 5.0
+    SECONDS = 1.0
     """Longest wait for a commit, as long as more rows come."""
     DOCUMENT_SECONDS = 0.5
     """Longest wait of a document that somebody waits for, as long as `tick` is called."""
-    COMPACT = 256
-    """Commits after which small files are merged: reading slows with their number."""
 
     def __init__(
-        self, collection: Collection, committed: Callable[[Document, int], None] | None = None
+        self,
+        collection: Collection,
+        staging: Path,
+        committed: Callable[[Document, int], None] | None = None,
     ) -> None:
-        """`committed` is somebody who waits for documents: called with each, and the number of its items."""
-        self._collection = collection
+        """`staging` has the pictures of items that are not committed.
+
+        `committed` is somebody who waits for documents: called with each, and the number of its items.
+        """
+        self._store, self._embedder = collection.store, collection.header.embedder
+        self._staging = staging
         self._committed = committed
         self._items: list[tuple[Item, NDArray[Any] | None]] = []
         self._documents: dict[str, tuple[Document, int]] = {}
-        """By path: one commit takes each key once."""
+        """By path."""
         self._since: float | None = None
         """Time from which the first of what waits does so, on the monotonic clock."""
-        self._commits = 0
 
     def begin(self, documents: Iterable[Document]) -> None:
         """Commit pending documents at once: before any of their items."""
         rows = [(document, 0) for document in documents]
         if rows:
-            self._collection.file_table.upsert(file_rows(rows), "key")
+            with self._store.change() as change:
+                change.put_files(rows)
 
     def item(self, item: Item, vector: NDArray[Any] | None = None) -> None:
         """Add an item, with its vector if the collection holds vectors."""
-        self._items.append((item, vector))
+        with self._store.explain_writing():
+            self._items.append((store_files(item, self._staging, self._store.blobs), vector))
         self._flush_when_due()
 
     def document(self, document: Document, rows: int) -> None:
-        """Add a document that is complete, and how many item rows it has."""
+        """Add a document that is complete, and how many of its items are stored."""
         self._documents[document.path] = document, rows
         self._flush_when_due()
 
@@ -420,41 +392,24 @@ class Writer:
     def discard(self, document: str) -> None:
         """Delete the items of a document, committed or not."""
         self._items = [pair for pair in self._items if pair[0].document != document]
-        self._collection.item_table.delete(f"document = {literal(document)}")
+        with self._store.change() as change:
+            change.delete_items(document)
 
     def flush(self) -> None:
         """Commit what waits."""
         self._since = None
-        if self._items:
-            items, vectors = zip(*self._items, strict=True)
-            embedder = self._collection.header.embedder
-            stored = self._collection.stored
-            rows = item_rows(items, vectors if embedder else None, embedder, stored)
-            sync_stored(self._collection.items_dir, items)
-            self._collection.item_table.append(rows)
-            self._items = []
-            self._commits += 1
-        if self._documents:
-            self._collection.file_table.upsert(file_rows(self._documents.values()), "key")
-            committed, self._documents = self._documents, {}
-            self._commits += 1
-            if self._committed is not None:
-                for document, rows in committed.values():
-                    self._committed(document, rows)
-        if self._commits >= self.COMPACT:
-            self.compact()
-
-    def close(self) -> None:
-        """Commit what waits, and merge small files if there are many."""
-        self.flush()
-        if self._commits >= self.COMPACT // 4:
-            self.compact()
-
-    def compact(self) -> None:
-        """Merge small files of both tables."""
-        self._collection.item_table.compact(KEEP)
-        self._collection.file_table.compact(KEEP)
-        self._commits = 0
+        if not self._items and not self._documents:
+            return
+        with self._store.explain_writing():
+            places = store_vectors([vector for _, vector in self._items], self._embedder, self._store.blobs)
+        with self._store.change() as change:
+            change.put_items(zip((item for item, _ in self._items), places, strict=True))
+            change.put_files(self._documents.values())
+        self._items = []
+        committed, self._documents = self._documents, {}
+        if self._committed is not None:
+            for document, rows in committed.values():
+                self._committed(document, rows)
 
     def _flush_when_due(self) -> None:
         now = time.monotonic()

@@ -1,342 +1,172 @@
-"""The schemas of the two tables, and the conversion of items and documents to rows and back.
-
-pyarrow ships no types and takes a tenth of a second to import: it is imported by `arrow` where it is needed.
-"""
+"""The tables of a collection, and the conversion of items and documents to rows and back."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
+import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.embed.embedder import EmbedderInfo, VectorKind
-from vrag.errors import CollectionError
+from vrag.embed.embedder import VectorKind
 from vrag.geometry import Box, Size
-from vrag.index.integrity.checksums import CHECKSUMS, RowPart, file_checksum, part_checksums
 from vrag.item_facts import decode_facts, encode_facts
+from vrag.storage.database import Schema
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import BinaryIO
+    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+_APPLICATION = 0x76726167
+"""Number of databases of collections: "vrag"."""
+_TABLES = """
+CREATE TABLE settings(
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
-ArrowLibrary: TypeAlias = Any
-ArrowSchema: TypeAlias = Any
-"""A `pyarrow.Schema`."""
-ArrowTable: TypeAlias = Any
-"""A `pyarrow.Table`."""
+-- The manifest: every file that was added.
+CREATE TABLE files(
+    path BLOB PRIMARY KEY,
+    document TEXT NOT NULL,
+    name TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    items INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    reason TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX files_by_document ON files(document);
 
-_ITEM_TYPES = {
-    "id": "text",
-    "document": "text",
-    "document_name": "text",
-    "kind": "text",
-    "ordinal": "int32",
-    "text": "text",
-    "spans": "list<int32>",
-    "boxes": "list<float32>",
-    "text_source": "text",
-    "width": "int32",
-    "height": "int32",
-    "image": "text",
-    "heading": "text",
-    "clip_path": "text",
-    "clip_start": "float64",
-    "clip_end": "float64",
-    "clip_frames": "list<float64>",
-    "uid": "text",
-    "facts": "text",
-}
-ADDED_COLUMNS = frozenset({"facts"})
-"""Columns of items that tables of earlier versions of vrag do not have; null there."""
-ITEM_COLUMNS = tuple(_ITEM_TYPES)
-"""The columns an `Item` is made from; a table with an embedder has `vector` or `vectors` besides."""
-_NAME_CHECKSUM = "name_checksum"
-"""A column of its own: the name is the one thing that is changed, for all items of a document at once."""
-_FACTS_CHECKSUM = "facts_checksum"
-"""A column of its own, since tables of earlier versions have no facts."""
-_ENTRY = RowPart("entry", ("id", "document", "kind", "ordinal"), place=0)
-_MEDIA_COLUMNS = (
-    *("id", "text_source", "width", "height", "image"),
-    *("clip_path", "clip_start", "clip_end", "clip_frames", "uid"),
+-- The states of files in which their content is known.
+CREATE TABLE stamps(
+    path BLOB PRIMARY KEY,
+    document TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What is read of all items; short, so that it is read fast.
+CREATE TABLE items(
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    document TEXT NOT NULL,
+    document_name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    width INTEGER,
+    height INTEGER,
+    image TEXT,
+    clip TEXT,
+    clip_start REAL,
+    clip_end REAL,
+    clip_frames TEXT,
+    uid TEXT NOT NULL,
+    vectors TEXT,
+    vectors_start INTEGER,
+    vectors_count INTEGER,
+    text_hash BLOB NOT NULL
+) STRICT;
+CREATE INDEX items_by_document ON items(document, ordinal);
+
+-- What is read of some items.
+CREATE TABLE texts(
+    number INTEGER PRIMARY KEY,
+    heading TEXT NOT NULL,
+    text TEXT NOT NULL,
+    text_source TEXT NOT NULL,
+    words BLOB NOT NULL,
+    facts TEXT NOT NULL
+) STRICT;
+"""
+SCHEMA = Schema(_APPLICATION, (_TABLES,), "collection")
+
+ITEM_COLUMNS = (
+    *("id", "document", "document_name", "kind", "ordinal", "width", "height", "image"),
+    *("clip", "clip_start", "clip_end", "clip_frames", "uid"),
+    *("heading", "text", "text_source", "words", "facts"),
 )
-TEXT = RowPart("text", ("id", "heading", "text"), place=1)
-WORDS = RowPart("words", ("id", "spans", "boxes"), place=2)
-PICTURE = RowPart("picture", (), place=4)
-CLIP = RowPart("clip", (), place=5)
-FACTS = RowPart("facts", ("id", "facts"), column=_FACTS_CHECKSUM)
-NAME = RowPart("file name", ("document", "document_name"), column=_NAME_CHECKSUM)
-ITEM_PARTS = (
-    _ENTRY,
-    TEXT,
-    WORDS,
-    RowPart("media", _MEDIA_COLUMNS, place=3),
-    PICTURE,
-    CLIP,
-    *(RowPart("vector", ("id", column), place=6, is_small=False) for column in ("vector", "vectors")),
-    FACTS,
-    NAME,
-)
-"""The columns that each checksum of an item covers; a table has at most one of the two columns of vectors."""
-STORED_FILES = {PICTURE: "image", CLIP: "clip_path"}
-"""The parts of an item that are files, and the columns with their names."""
-_NULLABLE = {"facts", "width", "height", "image", "clip_path", "clip_start", "clip_end", "clip_frames"}
+"""The columns an `Item` is made from, of both of its tables."""
+FILE_COLUMNS = ("path", "document", "name", "size", "mtime_ns", "status", "items", "rows", "reason")
+"""The columns of the manifest."""
 
-_FILE_TYPES = {
-    "key": "text",
-    "path": "bytes",
-    "id": "text",
-    "name": "text",
-    "size": "int64",
-    "mtime_ns": "int64",
-    "status": "text",
-    "items": "int64",
-    "rows": "int64",
-    "reason": "text",
+STORED: Mapping[VectorKind, type[np.floating[Any]]] = {
+    VectorKind.SINGLE: np.float32,
+    VectorKind.MULTI: np.float16,
 }
-FILE_PARTS = (
-    RowPart("entry", ("key", "id", "status", "items", "rows"), place=0),
-    RowPart("file", ("key", "path", "name", "size", "mtime_ns", "reason"), place=1),
-)
-"""The columns that each checksum of a row of the manifest covers."""
-FILE_COLUMNS = ("path", "id", "name", "size", "mtime_ns", "status", "items", "reason")
-"""The columns a `Document` is made from; the table has `key` and `rows` besides."""
-
-STORED: Mapping[VectorKind, tuple[str, type[np.floating[Any]]]] = {
-    VectorKind.SINGLE: ("vector", np.float32),
-    VectorKind.MULTI: ("vectors", np.float16),
-}
-"""The column that holds vectors of a kind, and the precision that "exact" scores refer to."""
+"""The precision in which vectors of a kind are stored, which "exact" scores refer to."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_FAST = 1
+"""Level of compression of the places of words: others gain little and take several times as long."""
 
 
-def arrow() -> ArrowLibrary:
-    """Import the module `pyarrow`, with its submodule `compute`."""
-    importlib.import_module("pyarrow.compute")
-    return importlib.import_module("pyarrow")
+class VectorPlace(NamedTuple):
+    """The place of the vectors of an item."""
+
+    chunk: str
+    """Name of a blob: vectors one after the other, in the precision of their kind."""
+    start: int
+    """Number of its first vector in the chunk."""
+    length: int
+    """Number of its vectors."""
 
 
-def to_numpy_int32(array: Any) -> NDArray[np.int32]:  # noqa: ANN401 - pyarrow has no types
-    """View an Arrow array of 32-bit integers without nulls, (n,): its own `to_numpy` imports pandas."""
-    values: NDArray[Any] = np.from_dlpack(array)
-    return values
+class KnownFile(NamedTuple):
+    """A row of the manifest, and how many items of its content are stored."""
+
+    document: Document
+    rows: int
+    """For a partial document less than its `items`."""
 
 
-def to_arrow_int64(values: Sequence[int]) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Make an Arrow array of 64-bit integers from a buffer: `pyarrow.array` imports pandas."""
-    pa = arrow()
-    buffer = pa.py_buffer(np.asarray(values, np.int64).tobytes())
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, buffer])
-
-
-def vector_column(kind: VectorKind) -> str:
-    """Return the column that holds vectors of this kind."""
-    return STORED[kind][0]
-
-
-def _fields(columns: Mapping[str, str]) -> list[Any]:
-    pa = arrow()
-    types = {
-        "text": pa.string(),
-        "bytes": pa.binary(),
-        "int32": pa.int32(),
-        "int64": pa.int64(),
-        "float64": pa.float64(),
-        "list<int32>": pa.list_(pa.int32()),
-        "list<float32>": pa.list_(pa.float32()),
-        "list<float64>": pa.list_(pa.float64()),
-    }
-    return [pa.field(name, types[kind], nullable=name in _NULLABLE) for name, kind in columns.items()]
-
-
-def item_schema(embedder: EmbedderInfo | None) -> ArrowSchema:
-    """Return the Arrow schema of the items, with vectors if there is an embedder.
-
-    `spans` holds start and end of each word one after the other, `boxes` x1, y1, x2, y2 of each
-    word in fractions of the picture. Times of clips are in seconds of the video. `checksums` are those of
-    `ITEM_PARTS`; rows of earlier versions of vrag have none.
-    """
-    pa = arrow()
-    fields = [*_fields(_ITEM_TYPES), *checksum_fields(ITEM_PARTS)]
-    if embedder is not None:
-        if embedder.kind is VectorKind.SINGLE:
-            vectors = pa.list_(pa.float32(), embedder.dimension)
-        else:
-            vectors = pa.list_(pa.list_(pa.float16(), embedder.dimension))
-        fields.append(pa.field(vector_column(embedder.kind), vectors))
-    return pa.schema(fields)
-
-
-def file_schema() -> ArrowSchema:
-    """Return the Arrow schema of the manifest: one row per path."""
-    return arrow().schema([*_fields(_FILE_TYPES), *checksum_fields(FILE_PARTS)])
-
-
-def checksum_fields(parts: Sequence[RowPart]) -> list[Any]:
-    """Return the Arrow fields of the checksums of a table."""
-    pa = arrow()
-    count = 1 + max(part.place for part in parts)
-    fields = {part.column: pa.uint32() for part in parts}
-    fields[CHECKSUMS] = pa.list_(pa.uint32(), count)
-    return [pa.field(name, kind) for name, kind in sorted(fields.items())]
-
-
-def seal(
-    rows: ArrowTable, parts: Sequence[RowPart], files: Mapping[RowPart, NDArray[np.uint32]]
-) -> ArrowTable:
-    """Give rows the checksums of all their parts; `files` are those of their files, (rows,)."""
-    pa = arrow()
-    fields = checksum_fields(parts)
-    names = set(rows.column_names)
-    sums = {
-        field.name: np.zeros((rows.num_rows, getattr(field.type, "list_size", 1)), np.uint32)
-        for field in fields
-    }
-    for part in parts:
-        if part in files:
-            sums[part.column][:, part.place] = files[part]
-        elif part.columns and names.issuperset(part.columns):
-            sums[part.column][:, part.place] = part_checksums(rows, part.columns)
-    for field in fields:
-        numbers = pa.array(sums[field.name].reshape(-1))
-        is_list = hasattr(field.type, "list_size")
-        column = pa.FixedSizeListArray.from_arrays(numbers, field.type.list_size) if is_list else numbers
-        if field.name in names:
-            rows = rows.set_column(rows.column_names.index(field.name), field, column)
-        else:
-            rows = rows.append_column(field, column)
-    return rows
-
-
-def file_checksums(
-    rows: ArrowTable, open_file: Callable[[str], BinaryIO]
-) -> dict[RowPart, NDArray[np.uint32]]:
-    """Compute the checksums of the pictures and clips of items; 0 for one that cannot be read."""
-
-    def compute(name: str | None) -> int:
-        if name is None:
-            return 0
-        try:
-            with open_file(name) as file:
-                return file_checksum(file)
-        except (OSError, CollectionError):
-            return 0
-
+def item_values(item: Item, place: VectorPlace | None) -> dict[str, Any]:
+    """Return the values of the row of an item in the table of items."""
+    clip = item.clip
     return {
-        part: np.asarray([compute(name) for name in rows[column].to_pylist()], np.uint32)
-        for part, column in STORED_FILES.items()
+        "id": item.id,
+        "document": item.document,
+        "document_name": replace_surrogates(item.document_name),
+        "kind": item.kind.value,
+        "ordinal": item.ordinal,
+        "width": item.size.width if item.size else None,
+        "height": item.size.height if item.size else None,
+        "image": item.image,
+        "clip": clip.path if clip else None,
+        "clip_start": clip.start if clip else None,
+        "clip_end": clip.end if clip else None,
+        "clip_frames": json.dumps(clip.frames) if clip else None,
+        "uid": replace_surrogates(item.uid),
+        "vectors": place.chunk if place else None,
+        "vectors_start": place.start if place else None,
+        "vectors_count": place.length if place else None,
+        "text_hash": hash_text(item),
     }
 
 
-def name_values(document: str, name: str) -> dict[str, str | int]:
-    """Return the values of the columns that all items of a document change when its name changes."""
-    rows = arrow().table({"document": [document], "document_name": [name]})
-    return {"document_name": name, NAME.column: int(part_checksums(rows, NAME.columns)[0])}
-
-
-def item_rows(
-    items: Sequence[Item],
-    vectors: Sequence[NDArray[Any] | None] | None = None,
-    embedder: EmbedderInfo | None = None,
-    open_file: Callable[[str], BinaryIO] | None = None,
-) -> ArrowTable:
-    """Convert items to an Arrow table of `item_schema(embedder)`.
-
-    With an embedder each item has vectors, (dimension,) or (vectors, dimension), or None. `open_file` opens a
-    stored picture or clip; without it their checksums are those of the items, as far as these have them.
-    """
-    pa = arrow()
-    rows = [
-        {
-            "id": item.id,
-            "document": item.document,
-            "document_name": _valid(item.document_name),
-            "kind": item.kind.value,
-            "ordinal": item.ordinal,
-            "text": _valid(item.text),
-            "spans": [number for word in item.words for number in (word.start, word.end)],
-            "boxes": [side for word in item.words for side in word.box.as_tuple()],
-            "text_source": item.text_source.value,
-            "width": item.size.width if item.size else None,
-            "height": item.size.height if item.size else None,
-            "image": item.image,
-            "heading": _valid(item.heading),
-            "clip_path": item.clip.path if item.clip else None,
-            "clip_start": item.clip.start if item.clip else None,
-            "clip_end": item.clip.end if item.clip else None,
-            "clip_frames": list(item.clip.frames) if item.clip else None,
-            "uid": _valid(item.uid),
-            "facts": _valid(encode_facts(item.facts)),
-        }
-        for item in items
-    ]
-    table = pa.Table.from_pylist(rows, schema=pa.schema(_fields(_ITEM_TYPES)))
-    if embedder is not None:
-        assert vectors is not None
-        column = _vector_array(vectors, embedder)
-        table = table.append_column(pa.field(vector_column(embedder.kind), column.type), column)
-    if open_file is not None:
-        return seal(table, ITEM_PARTS, file_checksums(table, open_file))
-    known = {
-        PICTURE: np.asarray([item.checksum for item in items], np.uint32),
-        CLIP: np.asarray([item.clip.checksum if item.clip else 0 for item in items], np.uint32),
+def text_values(item: Item) -> dict[str, Any]:
+    """Return the values of the row of an item in the table of texts."""
+    return {
+        "heading": replace_surrogates(item.heading),
+        "text": replace_surrogates(item.text),
+        "text_source": item.text_source.value,
+        "words": pack_words(item.words),
+        "facts": replace_surrogates(encode_facts(item.facts)),
     }
-    return seal(table, ITEM_PARTS, known)
 
 
-def _vector_array(vectors: Sequence[NDArray[Any] | None], embedder: EmbedderInfo) -> Any:  # noqa: ANN401
-    """Convert vectors to an Arrow array: numbers are copied whole, never one by one."""
-    pa = arrow()
-    dtype = STORED[embedder.kind][1]
-    is_single = embedder.kind is VectorKind.SINGLE
-    nothing = np.zeros((int(is_single), embedder.dimension), dtype)
-    parts = [
-        nothing if vector is None else np.asarray(vector, dtype).reshape(-1, embedder.dimension)
-        for vector in vectors
-    ]
-    missing = pa.array([vector is None for vector in vectors], pa.bool_())
-    mask = missing if any(vector is None for vector in vectors) else None
-    flat = np.concatenate(parts) if parts else np.zeros((0, embedder.dimension), dtype)
-    rows = pa.FixedSizeListArray.from_arrays(
-        pa.array(flat.reshape(-1)), embedder.dimension, mask=mask if is_single else None
-    )
-    if is_single:
-        return rows
-    ends = np.cumsum([0, *(len(part) for part in parts)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), rows, mask=mask)
-
-
-class FileChecksums(NamedTuple):
-    """The checksums of the files of an item; 0 where they are not known."""
-
-    picture: int
-    clip: int
-
-
-def stored_file_checksums(row: dict[str, Any]) -> FileChecksums:
-    """Return the checksums of the files of an item, by its row."""
-    numbers = row.get(CHECKSUMS)
-    return FileChecksums(numbers[PICTURE.place], numbers[CLIP.place]) if numbers else FileChecksums(0, 0)
-
-
-def item_of(row: dict[str, Any]) -> Item:
-    """Convert a row with `ITEM_COLUMNS`, and perhaps its checksums, to its item."""
-    checksums = stored_file_checksums(row)
-    width, height, spans, boxes = row["width"], row["height"], row["spans"], row["boxes"]
-    words = tuple(
-        Word(spans[2 * i], spans[2 * i + 1], Box.unit(*boxes[4 * i : 4 * i + 4]))
-        for i in range(min(len(spans) // 2, len(boxes) // 4))
-    )
+def item_of(row: Mapping[str, Any]) -> Item:
+    """Convert a row with `ITEM_COLUMNS` to its item."""
+    width, height = row["width"], row["height"]
     clip = None
-    if row["clip_path"] is not None:
-        times = row["clip_start"], row["clip_end"], tuple(row["clip_frames"] or ())
-        clip = Clip(row["clip_path"], *times, checksums.clip)
+    if row["clip"] is not None:
+        frames = tuple(map(float, json.loads(row["clip_frames"] or "[]")))
+        clip = Clip(row["clip"], row["clip_start"], row["clip_end"], frames)
     return Item(
         id=row["id"],
         document=row["document"],
@@ -344,70 +174,88 @@ def item_of(row: dict[str, Any]) -> Item:
         kind=ItemKind(row["kind"]),
         ordinal=row["ordinal"],
         text=row["text"],
-        words=words,
+        words=unpack_words(row["words"]),
         text_source=TextSource(row["text_source"]),
         size=None if width is None or height is None else Size(width, height),
         image=row["image"],
         heading=row["heading"],
         clip=clip,
         uid=row["uid"],
-        facts=decode_facts(row["facts"] or ""),
-        checksum=checksums.picture,
+        facts=decode_facts(row["facts"]),
     )
 
 
-def file_key(path: str) -> str:
-    """Return the key of a path in the manifest: safe in SQL whatever bytes the path is made of.
-
-    >>> file_key("/reports/it's.pdf")
-    'dff7bff128c1c85e5e28a117b08b916f'
-    """
-    return hashlib.sha256(_path_bytes(path)).hexdigest()[:32]
-
-
-def file_rows(documents: Iterable[tuple[Document, int]]) -> ArrowTable:
-    """Convert documents to rows of the manifest, as an Arrow table.
-
-    Each comes with the number of its item rows, which for a partial document is less than its `items`.
-    """
-    records = [
-        {
-            "key": file_key(document.path),
-            "path": _path_bytes(document.path),
-            "id": document.id,
-            "name": _valid(document.name),
-            "size": document.size,
-            "mtime_ns": document.mtime_ns,
-            "status": document.status.value,
-            "items": document.items,
-            "rows": rows,
-            "reason": _valid(document.reason),
-        }
-        for document, rows in documents
-    ]
-    pa = arrow()
-    return seal(pa.Table.from_pylist(records, schema=pa.schema(_fields(_FILE_TYPES))), FILE_PARTS, {})
-
-
-def document_of(row: dict[str, Any]) -> Document:
-    """Convert a row with `FILE_COLUMNS` to its document."""
-    return Document(
-        path=row["path"].decode("utf-8", "surrogateescape"),
-        id=row["id"],
-        name=row["name"],
-        size=row["size"],
-        mtime_ns=row["mtime_ns"],
-        status=DocumentStatus(row["status"]),
-        items=row["items"],
-        reason=row["reason"],
+def file_values(document: Document, rows: int) -> tuple[Any, ...]:
+    """Return the values of the row of a file, in the order of `FILE_COLUMNS`."""
+    return (
+        encode_path(document.path),
+        document.id,
+        replace_surrogates(document.name),
+        document.size,
+        document.mtime_ns,
+        document.status.value,
+        document.items,
+        rows,
+        replace_surrogates(document.reason),
     )
 
 
-def _path_bytes(path: str) -> bytes:
+def file_of(row: tuple[Any, ...]) -> KnownFile:
+    """Convert a row with `FILE_COLUMNS`."""
+    path, id, name, size, mtime_ns, status, items, rows, reason = row
+    document = Document(
+        path=path.decode("utf-8", "surrogateescape"),
+        id=id,
+        name=name,
+        size=size,
+        mtime_ns=mtime_ns,
+        status=DocumentStatus(status),
+        items=items,
+        reason=reason,
+    )
+    return KnownFile(document, rows)
+
+
+def pack_words(words: tuple[Word, ...]) -> bytes:
+    """Encode the places of words: starts and ends in the text, then boxes in fractions of the picture."""
+    if not words:
+        return b""
+    spans = np.asarray([(word.start, word.end) for word in words], "<i4")
+    boxes = np.asarray([word.box.as_tuple() for word in words], "<f4")
+    return zlib.compress(spans.tobytes() + boxes.tobytes(), _FAST)
+
+
+def unpack_words(data: bytes) -> tuple[Word, ...]:
+    """Decode the places of words."""
+    if not data:
+        return ()
+    raw = zlib.decompress(data)
+    count = len(raw) // 24  # two numbers and four, of four bytes each
+    spans = np.frombuffer(raw, "<i4", 2 * count).reshape(count, 2).tolist()
+    boxes = np.frombuffer(raw, "<f4", 4 * count, 8 * count).reshape(count, 4).tolist()
+    return tuple(Word(start, end, Box.unit(*box)) for (start, end), box in zip(spans, boxes, strict=True))
+
+
+def hash_text(item: Item) -> bytes:
+    """Return 16 bytes of the SHA-256 of what an item says: its heading and its text."""
+    text = f"{replace_surrogates(item.heading)}\0{replace_surrogates(item.text)}"
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def blob_of(name: str) -> str:
+    """Return the name of the blob of a picture or clip, whose own name has the suffix of its format.
+
+    >>> blob_of("00ff.jpg")
+    '00ff'
+    """
+    return name.partition(".")[0]
+
+
+def encode_path(path: str) -> bytes:
     """Encode a path, also one that is not valid Unicode on disk."""
     return path.encode("utf-8", "surrogateescape")
 
 
-def _valid(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace what cannot be stored, one character by one: word spans stay right."""
     return _SURROGATES.sub("\ufffd", text)

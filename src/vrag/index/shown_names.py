@@ -42,7 +42,7 @@ class _CollectionNames(NamedTuple):
     """The names of the documents of one version of a collection."""
 
     version: int
-    """Of the table of files."""
+    """Of the collection."""
     files: dict[str, list[_NamedFile]]
     """The files of each document, by its id, sorted by path."""
     names: frozenset[str]
@@ -50,7 +50,7 @@ class _CollectionNames(NamedTuple):
     @classmethod
     def read(cls, collection: Collection, folders: Sequence[str]) -> _CollectionNames:
         """Name the files in these absolute folders, or all files if there are none."""
-        version = collection.file_table.version
+        version = collection.version
         documents = [document for document in collection.documents() if document.status.served]
         if folders:
             names = _names_below(folders, documents)
@@ -146,7 +146,7 @@ class ShownNames:
         key = collection.address, folders
         known = self._known.get(key)
         try:
-            if known is None or known.version != collection.file_table.version:
+            if known is None or known.version != collection.version:
                 known = self._known[key] = _CollectionNames.read(collection, folders)
         except CollectionError:
             return _NO_NAMES

@@ -13,7 +13,7 @@ from vrag.agent.events import Event, ImageShown, RunSettings, RunStarted, UsageR
 from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
-from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.render.text_format import OutcomeText, amount, count, money, outcome, seconds, when
 
 E = TypeVar("E", bound=agent_events.EventBase)
@@ -87,7 +87,7 @@ class RunView:
         view = cls.of(run.events)
         if view.result.stop_reason is not None:
             return view
-        stored, state = RunStore(run.directory.parent).settled(run.directory.name)
+        stored, state = run.store.settled(run.id)
         return replace(cls.of(stored.events), under_way=state is RunState.RUNNING)
 
     @classmethod

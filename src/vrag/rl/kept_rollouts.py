@@ -3,7 +3,7 @@
 ::
 
     <training>/rollouts/rewards.jsonl   one line per rollout: step, group, question, reward and its parts
-    <training>/rollouts/runs/           a `RunStore`; files that several runs name lie on disk once
+    <training>/rollouts/runs/           a `RunStore`
 
 A line is what makes a rollout count. The lines of a step are written at once, when its runs are on disk and
 before its checkpoint is. A training that resumes from the checkpoint of step N removes later lines, and runs
@@ -13,9 +13,7 @@ size, it loses whole steps, so that those left are spread evenly; the first and 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +21,7 @@ from statistics import fmean
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, RunMeta
-from vrag.agent.runs.run_store import FILES, RunStore, StoredRun
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.reward.reward import Reward
 from vrag.rollouts.resumable_store import RecordFile, report_disk_errors
@@ -126,7 +124,7 @@ class KeptRollouts:
         A step takes half of the size at most: questions beyond that are left out. Raises `RunError` if the
         disk refuses. None of the rollouts counts then.
         """
-        paths: dict[str, Path] = {}
+        known: set[str] = set()
         group, written = -1, self._measure(step, self.entries)
         made: list[KeptRollout] = []
         for rollout, reward in scored[: MAX_HELD_OUT if held_out else None]:
@@ -136,7 +134,7 @@ class KeptRollouts:
                 group += 1
             entry = _entry_of(step, group, rollout, reward, held_out=held_out)
             if entry.rollout.run is not None:
-                written += self._write_run(entry, rollout, paths)
+                written += self._write_run(entry, rollout, known)
             made.append(entry)
         with report_disk_errors(self.folder, RunError):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -152,22 +150,14 @@ class KeptRollouts:
     def _store(self) -> RunStore:
         return RunStore(self.folder / RUNS, durable=False)
 
-    def _write_run(self, entry: KeptRollout, rollout: Rollout, paths: dict[str, Path]) -> int:
-        """Write a run; return the bytes of its files that are new. `paths` has the files of the step."""
-        written = 0
+    def _write_run(self, entry: KeptRollout, rollout: Rollout, known: set[str]) -> int:
+        """Write a run; return the bytes of its files that are new. `known` has the names of the step's."""
+        assert entry.rollout.run is not None
         meta = RunMeta(title=f"{entry.name}: {entry.rollout.question}"[:MAX_TITLE_CHARS])
-        with self._store.record(meta, entry.rollout.run) as log:
-            for name, data in rollout.files.items():
-                target = log.directory / FILES / name
-                if (first := paths.setdefault(name, target)) == target:
-                    written += len(data)
-                else:
-                    with suppress(OSError):  # a file system without links: it is written once more
-                        os.link(first, target)
-                log.save(name, data)
-            for event in rollout.events:
-                log.write(event)
-        return written
+        self._store.add(entry.rollout.run, rollout.events, rollout.files, meta)
+        new = rollout.files.keys() - known
+        known |= new
+        return sum(len(rollout.files[name]) for name in new)
 
     def _thin_out(self, entries: list[KeptRollout]) -> list[KeptRollout]:
         """Leave out steps, until the size suffices for the others; the first and the last stay."""
@@ -181,24 +171,21 @@ class KeptRollouts:
         return [entry for entry in entries if entry.step in sizes]
 
     def _measure(self, step: int, entries: Iterable[KeptRollout]) -> int:
-        """Return the room that the runs of a step take on the disk; files that several share count once."""
-        runs = (entry.rollout.run for entry in entries if entry.step == step and entry.rollout.run)
-        found = (path.stat() for run in runs for path in (self.folder / RUNS / run).rglob("*"))
-        return sum({(stat.st_dev, stat.st_ino): _room_of(stat) for stat in found}.values())
+        """Return the bytes of the runs of a step; files that several share count once."""
+        runs = [entry.rollout.run for entry in entries if entry.step == step and entry.rollout.run]
+        store = self._store
+        return sum(row.bytes for row in store.rows() if row.id in runs) + store.measure_files(
+            runs, shared=True
+        )
 
     def _remove_unnamed_runs(self) -> None:
         """Remove the runs of steps that are made again or left out; their process may have died over them."""
         store = self._store
-        named = {entry.rollout.run for entry in self.entries}
-        for run in store.stamps():
-            if run not in named:
-                store.delete(run)
+        unnamed = set(store.ids()) - {entry.rollout.run for entry in self.entries}
+        if unnamed:
+            with store.changing() as connection:
+                store.delete_all(connection, unnamed)
         store.sweep()
-
-
-def _room_of(stat: os.stat_result) -> int:
-    """Return the bytes of the blocks of a file, of which a small one fills only a part."""
-    return max(stat.st_size, 512 * getattr(stat, "st_blocks", 0))
 
 
 def _entry_of(step: int, group: int, rollout: Rollout, reward: Reward, *, held_out: bool) -> KeptRollout:
@@ -240,9 +227,9 @@ def read_kept_run(training: Path, entry: KeptRollout) -> StoredRun:
     if entry.rollout.run is None:
         raise RunError(f"The rollout {entry.name} failed at once: {entry.rollout.failure}.")
     store = RunStore(training / ROLLOUTS / RUNS)
-    if not store.has_events(entry.rollout.run):
+    if not store.has_run(entry.rollout.run):
         raise RunError(
-            f"The run of the rollout {entry.name} is missing: {store.directory / entry.rollout.run}.",
+            f"The run of the rollout {entry.name} is missing: {entry.rollout.run}.",
             "Show another rollout.",
         )
     return store.read(entry.rollout.run)

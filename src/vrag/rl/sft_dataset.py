@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 
 from vrag.agent.events import Event, ModelCalled
 from vrag.agent.policies.local_model import opening_of
 from vrag.agent.policy import EnclosedImage, FinishReason, Message, Role, Text
+from vrag.agent.runs.run_database import DATABASE
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import TrainingError
 from vrag.geometry import Size
@@ -22,7 +24,6 @@ from vrag.rl.generation import GeneratedReply, GenerationPrompt, first_prompt, n
 from vrag.rl.model import TrainableModel
 from vrag.rl.rows import DroppedRow, Row, RunRows, Vocabulary, rows_of
 
-_EVENTS, _FILES = "events.jsonl", "files"
 _THOUGHT = re.compile(r"<think>\s*")
 _UNREADABLE = "A message of the call, or a picture in one, is missing or damaged."
 
@@ -39,18 +40,31 @@ class SftDataset:
     """Calls of which no row was made."""
 
 
-def find_recordings(folders: Iterable[Path]) -> list[Path]:
-    """Find the folders of all recorded runs in some folders, at any depth, in order.
+class Recording(NamedTuple):
+    """A recorded run."""
 
-    Raises `TrainingError` if there are none.
+    store: RunStore
+    id: str
+
+    def read_file(self, name: str) -> bytes:
+        """Read a file of the run. Raises `TrainingError` if it is gone or cannot be read."""
+        try:
+            return self.store.read_file(self.id, *name.split("."))
+        except OSError as error:
+            raise TrainingError(
+                f"{name} of the run {self.id} cannot be read: {error.strerror or error}.",
+                "Training needs its recorded runs: restore the file, and run the same command again.",
+            ) from error
+
+
+def find_recordings(folders: Iterable[Path]) -> list[Recording]:
+    """Find all recorded runs in some folders, at any depth, in order; those without events are left out.
+
+    Raises `TrainingError` if there are none, and `RunError` if a database of runs is damaged.
     """
     roots = list(folders)
-    found = [
-        path.parent
-        for root in roots
-        for path in sorted(root.rglob(_EVENTS))
-        if not path.parent.name.startswith(".")  # of a process that died while it wrote it
-    ]
+    stores = [RunStore(path.parent) for root in roots for path in sorted(root.rglob(DATABASE))]
+    found = [Recording(store, row.id) for store in stores for row in reversed(store.rows()) if row.events]
     if not found:
         raise TrainingError(
             f"There are no recorded runs in {', '.join(map(str, roots))}.",
@@ -59,78 +73,60 @@ def find_recordings(folders: Iterable[Path]) -> list[Path]:
     return found
 
 
-def digest_of(runs: Iterable[Path]) -> str:
-    """Hash the names and contents of runs, in their order, whatever folder they are in.
+def digest_of(runs: Iterable[Recording]) -> str:
+    """Hash the ids and contents of runs, in their order, whatever folder they are in.
 
-    Raises `TrainingError` if one cannot be read.
+    Raises `RunError` if one cannot be read.
     """
     digest = hashlib.sha256()
     for run in runs:
-        digest.update(f"{run.name}\n".encode())
-        files = _list_files(run)
-        for path in (run / _EVENTS, *(files[name] for name in sorted(files))):
-            try:
-                with path.open("rb") as file:
-                    file_digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                raise _read_error(path, error) from error
-            digest.update(f"{path.name} {file_digest}\n".encode())
+        digest.update(f"{run.id}\n".encode())
+        for event in run.store.read(run.id).events:
+            digest.update(event.model_dump_json().encode() + b"\n")
+        for name in run.store.file_names(run.id):  # its hash is its name
+            digest.update(f"{name}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def load_sft_dataset(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
+def load_sft_dataset(network: TrainableModel, runs: Iterable[Recording]) -> SftDataset:
     """Convert recorded runs to rows, in order. Only one run at a time is in memory, besides the rows.
 
     Raises `RunError` if a run is damaged and `TrainingError` if one cannot be read.
     """
     rows: list[Row] = []
     dropped: list[DroppedRow] = []
-    images: dict[str, Path] = {}
+    images: dict[str, Recording] = {}
     for run in runs:
-        files = _list_files(run)
-        stored = RunStore(run.parent).read(run.name)
-        made = sft_rows(network, stored.events, {name: _read_bytes(path) for name, path in files.items()})
+        names = run.store.file_names(run.id)
+        events = run.store.read(run.id).events
+        made = sft_rows(network, events, dict(_read_files(run, names)))
         rows += made.rows
         dropped += made.dropped
-        images |= {name: path for name, path in files.items() if name.endswith(".jpg")}
+        images |= {name: run for name in names if name.endswith(".jpg")}
     return SftDataset(rows, _FilesOnDisk(images), dropped)
+
+
+def _read_files(run: Recording, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that can be read; no row is made of a call that lacks one."""
+    for name in names:
+        with suppress(TrainingError):
+            yield name, run.read_file(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FilesOnDisk(Mapping[str, bytes]):
     """Files by name, read on demand; raises `TrainingError` if one is gone or cannot be read."""
 
-    paths: Mapping[str, Path]
+    runs: Mapping[str, Recording]
 
     def __getitem__(self, name: str) -> bytes:
-        return _read_bytes(self.paths[name])
+        return self.runs[name].read_file(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.paths)
+        return iter(self.runs)
 
     def __len__(self) -> int:
-        return len(self.paths)
-
-
-def _list_files(run: Path) -> dict[str, Path]:
-    """List the files that a run names, by name, without unfinished ones."""
-    folder = run / _FILES
-    found = folder.iterdir() if folder.is_dir() else ()
-    return {path.name: path for path in found if not path.name.startswith(".")}
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _read_error(path, error) from error
-
-
-def _read_error(path: Path, error: OSError) -> TrainingError:
-    return TrainingError(
-        f"{path} cannot be read: {error.strerror or error}.",
-        "Training needs its recorded runs: restore the file, and run the same command again.",
-    )
+        return len(self.runs)
 
 
 def vocabulary_of(network: TrainableModel) -> Vocabulary:

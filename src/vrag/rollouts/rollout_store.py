@@ -4,11 +4,10 @@
 
     campaign.json     what they are made with; written first
     rollouts.jsonl    one line per attempt, appended whole and forced to disk when its run is there
-    runs/<id>/        as in a `RunStore`; pictures that several runs show lie on disk once
-    pictures/         those pictures
+    runs/             a `RunStore`
     lock              held by the one process that writes
 
-A line is what makes a rollout count. A process that dies leaves at worst half a line and a run that no line
+A line is what makes a rollout count. A process that dies leaves at worst half a line, and a run that no line
 names: opening the folder removes both, and the attempt is made again. Nothing reported is lost, and nothing
 is there twice. An attempt whose run somebody deletes is made again as well.
 
@@ -19,9 +18,7 @@ rollout`, `vrag eval run` and `vrag data demonstrate` are such jobs.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 import time
 from collections import Counter
 from collections.abc import (
@@ -44,14 +41,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.agent import Agent
 from vrag.agent.events import Event, ModelCalled
 from vrag.agent.runs.run_store import RunStore
-from vrag.atomic_io import Journal, read_lines, sync, write_file
+from vrag.atomic_io import Journal, read_lines
 from vrag.background import run_in_thread
 from vrag.errors import RunError
 from vrag.rollouts.resumable_store import LOCK, ResumableStore, report_disk_errors
 from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.types import Case
 
-MADE_WITH, ROLLOUTS, RUNS, PICTURES = "campaign.json", "rollouts.jsonl", "runs", "pictures"
+MADE_WITH, ROLLOUTS, RUNS = "campaign.json", "rollouts.jsonl", "runs"
 UNFINISHED = re.compile(r"\.\w+\.jsonl?\.[0-9a-f]{8}")
 """A file as `vrag.atomic_io.write_whole` names it before it is whole."""
 MIN_FAILURES, FAILURES_PER_WORKER = 8, 2
@@ -143,34 +140,10 @@ class RolloutStore:
         entry = RolloutEntry.of(rollout)
         with report_disk_errors(self.folder, RunError):
             if entry.run is not None:
-                unfinished = self.folder / RUNS / f".{entry.run}"  # so that nobody reads half of a run
-                (unfinished / "files").mkdir(parents=True)
-                for name, data in rollout.files.items():
-                    self._write_file(unfinished / "files" / name, data)
-                lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
-                write_file(unfinished / "events.jsonl", b"".join(lines))
-                for folder in (self.folder / PICTURES, unfinished / "files", unfinished):
-                    sync(folder)
-                unfinished.replace(self.folder / RUNS / entry.run)
-                sync(self.folder / RUNS)
+                _runs(self.folder).add(entry.run, rollout.events, rollout.files)
             self.journal.append(entry.model_dump_json().encode())
         self.entries[entry.key] = entry
         return entry
-
-    def _write_file(self, target: Path, data: bytes) -> None:
-        """Write a file of a run; a picture is a link to the one in `pictures/`."""
-        shared = self.folder / PICTURES / target.name
-        if target.suffix != ".jpg":
-            write_file(target, data)
-            return
-        if not shared.exists():
-            unfinished = shared.with_name(f".{shared.name}")
-            write_file(unfinished, data)
-            unfinished.replace(shared)
-        try:
-            os.link(shared, target)
-        except OSError:  # a file system without links, or a picture with too many
-            write_file(target, data)
 
 
 @contextmanager
@@ -187,8 +160,7 @@ def open_rollout_store(folder: Path, made_with: Mapping[str, Any]) -> Generator[
     store = _store(folder)
     with store.locked(made_with):
         with report_disk_errors(folder, RunError):
-            for name in (RUNS, PICTURES):
-                (folder / name).mkdir(exist_ok=True)
+            (folder / RUNS).mkdir(exist_ok=True)
             _check_runs_are_named(folder)
         with store.records.open() as journal:
             entries = store.records.read()
@@ -213,7 +185,7 @@ def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
 
     Raises `RunError` if the folder holds no rollouts, or a run is damaged.
     """
-    store, known = RunStore(folder / RUNS), {case.uid: case for case in cases}
+    store, known = _runs(folder), {case.uid: case for case in cases}
     for entry in read_entries(folder):
         if (case := known.get(entry.case)) is None:
             continue
@@ -222,11 +194,11 @@ def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
         if entry.run is not None:
             try:
                 run = store.read(entry.run)
-                paths = sorted((run.directory / "files").iterdir())
-                events, files = run.events, {path.name: path.read_bytes() for path in paths}
+                names = store.file_names(run.id)
+                events, files = run.events, {name: run.read_file(*name.split(".")) for name in names}
             except (RunError, OSError) as error:
                 reason = error.message if isinstance(error, RunError) else f"A run cannot be read: {error}."
-                hint = f"Delete {store.directory / entry.run}: the same command makes it again."
+                hint = f"Delete {store.directory}: the same command makes its runs again."
                 raise RunError(reason, hint) from error
         yield Rollout(
             attempt=RolloutAttempt(case=case, sample=entry.sample),
@@ -244,10 +216,7 @@ def _store(folder: Path) -> ResumableStore[RolloutEntry]:
 def _done(folder: Path, entries: Iterable[RolloutEntry]) -> dict[tuple[str, int], RolloutEntry]:
     """Return the last entry of each attempt, by uid and sample, without those whose run was deleted."""
     last = {entry.key: entry for entry in entries}
-    try:
-        runs = {path.name for path in (folder / RUNS).iterdir()}
-    except FileNotFoundError:
-        runs = set[str]()
+    runs = set(_runs(folder).ids())
     return {key: entry for key, entry in last.items() if entry.run is None or entry.run in runs}
 
 
@@ -268,7 +237,7 @@ def _check_runs_are_named(folder: Path) -> None:
 
     The file is there before the first run is, and a process that dies leaves one run at most without a line.
     """
-    runs = sum(not path.name.startswith(".") for path in (folder / RUNS).iterdir())
+    runs = len(_runs(folder).ids())
     exists = (folder / ROLLOUTS).exists()
     if (runs and not exists) or (runs > 1 and not read_lines(folder / ROLLOUTS)):
         raise RunError(
@@ -278,16 +247,20 @@ def _check_runs_are_named(folder: Path) -> None:
 
 
 def _remove_leftovers(folder: Path, named: set[str]) -> None:
-    """Remove unfinished files, runs that no line names, and their pictures: their process died over them."""
+    """Remove unfinished files, and runs that no line names: their process died over them."""
     for path in folder.iterdir():
         if UNFINISHED.fullmatch(path.name):
             path.unlink()
-    for directory in (folder / RUNS).iterdir():
-        if directory.name not in named:
-            shutil.rmtree(directory, ignore_errors=True)
-    for picture in (folder / PICTURES).iterdir():
-        if picture.stat().st_nlink == 1:  # no run has it; where there are no links, each has its own
-            picture.unlink()
+    store = _runs(folder)
+    unnamed = set(store.ids()) - named
+    if unnamed:
+        with store.changing() as connection:
+            store.delete_all(connection, unnamed)
+    store.sweep()
+
+
+def _runs(folder: Path) -> RunStore:
+    return RunStore(folder / RUNS)
 
 
 @dataclass(slots=True, kw_only=True)

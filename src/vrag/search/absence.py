@@ -41,8 +41,7 @@ def explain_absence(collections: Iterable[Collection], scope: AbstractSet[str] |
 
 
 def _list_documents_with_text(collection: Collection) -> set[str]:
-    rows = collection.item_table.read(["document"], "text != ''", checked=False)
-    return set(rows.data["document"].to_pylist())
+    return set(collection.store.read_items(["DISTINCT document"], "text != ''").column("DISTINCT document"))
 
 
 def _describe_gaps(documents: Sequence[Document], mute: Sequence[Document]) -> Iterable[str]:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
-from vrag.index.array_cache import sweep
 from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
@@ -23,6 +22,7 @@ from vrag.reading.questions.query_analysis import without_form
 from vrag.search.named_documents import put_meant_first
 from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
+from vrag.storage.array_cache import sweep
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Engine(ForwardedItems):
         serves. Documents that were removed or replaced are never found.
         """
         with self._refreshing:
-            version = self.collection.item_table.version, self.collection.file_table.version
+            version = self.collection.version
             current = self._snapshot
             if current is None:
                 current = self._snapshot = self._load(None)
@@ -240,7 +240,7 @@ class Engine(ForwardedItems):
 
     def _is_awaited(self, snapshot: Snapshot) -> bool:
         """Return whether a client was told of a document that a snapshot does not have."""
-        return snapshot.catalog.version[1] < self.collection.announced
+        return snapshot.catalog.version < self.collection.announced
 
     def _without_removed(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot that has no documents that were removed since it was loaded.
@@ -248,12 +248,13 @@ class Engine(ForwardedItems):
         That is the newest one, which has what took their place, or the same without them while that is
         loaded.
         """
-        manifest = self.collection.file_table.read(["id"])
-        removed = set(snapshot.catalog.documents.values).difference(manifest.data["id"].to_pylist())
-        if not removed or snapshot.catalog.version[1] >= manifest.version:
+        with self.collection.store.snapshot() as version:
+            present = {file.document.id for file in self.collection.store.files()}
+        removed = set(snapshot.catalog.documents.values).difference(present)
+        if not removed or snapshot.catalog.version >= version:
             return snapshot
         newer = self._snapshot = self._reload(snapshot)
-        if newer.catalog.version[1] >= manifest.version:
+        if newer.catalog.version >= version:
             return newer
         return replace(newer, catalog=newer.catalog.without(removed))
 
@@ -265,8 +266,7 @@ class Engine(ForwardedItems):
         return self.embedder.embed_queries([query.text for query in queries])
 
     def _is_growing(self) -> bool:
-        states = self.collection.file_table.read(["status"]).data["status"].to_pylist()
-        return DocumentStatus.PENDING.value in states
+        return DocumentStatus.PENDING.value in self.collection.store.statuses()
 
     def _reload(self, old: Snapshot) -> Snapshot:
         """Load the newest snapshot; return the old one if that takes longer than a moment."""
@@ -306,8 +306,6 @@ class Engine(ForwardedItems):
                 vectors = open_vectors(self.collection, catalog.ids, catalog.key, self._options)
             loaded = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
             if all(loaded[ranking] is not None for ranking in self.rankings):
-                if not self._is_growing():
-                    self.collection.save_copies()
                 now = time.monotonic()
                 return Snapshot(catalog, lexical, vectors, now, now - started)
 
@@ -317,9 +315,8 @@ class Engine(ForwardedItems):
         cached = Lexical.load(path)
         if cached is not None and cached.ids == catalog.ids:
             return cached
-        data = self.collection.scan(["id", "heading", "text"]).data
-        columns = (data[name].to_pylist() for name in ("id", "heading", "text"))
-        texts = {item: f"{heading}\n{text}" for item, heading, text in zip(*columns, strict=True)}
+        rows = self.collection.store.read_items(["id", "heading", "text"])
+        texts = {item: f"{heading}\n{text}" for item, heading, text in rows.values}
         if not texts.keys() >= set(catalog.ids):
             return None
         parts = zip(catalog.ids, catalog.documents, catalog.document_names, strict=True)

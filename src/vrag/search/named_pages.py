@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.tables.table import any_of, literal
 from vrag.item_facts import decode_facts
 from vrag.reading.questions.pointers import (
     CaptionFit,
@@ -255,8 +254,7 @@ def read_texts(source: PageSource, rows: Sequence[int]) -> dict[int, str]:
     """Return the texts of items, with their headings."""
     ids = {source.catalog.ids[row]: row for row in rows if row not in source.texts}
     if ids:
-        columns = ["id", "heading", "text"]
-        found: list[dict[str, str]] = source.collection.item_table.find("id", [*ids], columns).to_pylist()
+        found = source.collection.store.find_items([*ids], ["id", "heading", "text"])
         source.texts.update({ids[each["id"]]: f"{each['heading']}\n{each['text']}" for each in found})
     return {row: source.texts.get(row, "") for row in rows}
 
@@ -295,25 +293,27 @@ def _find_printed(places: Sequence[_FoundPages], numbers: frozenset[str]) -> set
     found: set[str] = set()
     for source in {id(place.source): place.source for place in places}.values():
         rows = [place.rows for place in places if place.source is source]
-        table, columns = source.collection.item_table, ["id", "facts"]
+        store, columns = source.collection.store, ["id", "facts"]
         if len(rows) == 1 and len(rows[0]) <= MAX_READ_PAGES:
             order: list[int] = rows[0].tolist()
-            facts = table.find("id", [source.catalog.ids[row] for row in order], columns)
+            facts = store.find_items([source.catalog.ids[row] for row in order], columns)
         else:
             documents = sorted({source.catalog.documents[int(each[0])] for each in rows})
-            where = f"({' OR '.join(any_of('document', documents))}) AND ({_match_labels(numbers)})"
-            facts = table.read(columns, where, checked=False).data
-        labels = _read_labels(facts.to_pylist())
+            marks = ", ".join("?" * len(documents))
+            labelled, patterns = _match_labels(numbers)
+            where = f"document IN ({marks}) AND ({labelled})"
+            facts = store.read_items(columns, where, [*documents, *patterns]).records()
+        labels = _read_labels(facts)
         found.update(id for id, label in labels.items() if label in numbers)
     return found
 
 
 def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozenset[str]) -> list[_FoundPages]:
     """Return the pages of all documents that have one of the numbers printed on them."""
-    where = _match_labels(numbers)
+    where, patterns = _match_labels(numbers)
     found: list[_FoundPages] = []
     for source in sources:
-        facts = source.collection.item_table.read(["id", "facts"], where, checked=False).data.to_pylist()
+        facts = source.collection.store.read_items(["id", "facts"], where, patterns).records()
         labels = _read_labels(facts)
         ids = sorted(id for id, label in labels.items() if label in numbers)
         rows = [row for row in map(source.catalog.row, ids) if row is not None]
@@ -322,10 +322,10 @@ def _find_labelled(query: Query, sources: Sequence[PageSource], numbers: frozens
     return _leave_out_doubles(found)
 
 
-def _match_labels(numbers: frozenset[str]) -> str:
-    """Return the SQL condition of pages that may have one of the numbers printed on them."""
-    patterns = [literal(f'%"label":"{number}"%') for number in sorted(numbers)]
-    return " OR ".join(f"lower(facts) LIKE {pattern}" for pattern in patterns)
+def _match_labels(numbers: frozenset[str]) -> tuple[str, list[str]]:
+    """Return the SQL condition of pages that may have one of the numbers printed, and its parameters."""
+    patterns = [f'%"label":"{number}"%' for number in sorted(numbers)]
+    return " OR ".join(["lower(facts) LIKE ?"] * len(patterns)), patterns
 
 
 def _find_counted(query: Query, sources: Sequence[PageSource], pointers: Pointers) -> list[_FoundPages]:

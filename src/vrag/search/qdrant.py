@@ -107,7 +107,7 @@ class QdrantSearcher(ForwardedItems):
         A warning is logged when the points are no longer those of the collection: new items are not found.
         """
         with self._lock:
-            version = self._collection.item_table.version, self._collection.file_table.version
+            version = self._collection.version
             if self._catalog.version != version:
                 self._catalog = self._collection.catalog()
                 try:

@@ -30,7 +30,7 @@ from vrag.server.collections.service import CollectionService
 from vrag.server.conflicts import ConflictReports, conflict_routes
 from vrag.server.http import errors
 from vrag.server.http.audit import AuditMiddleware, AuditTrail
-from vrag.server.http.auth import BrowserSessions, add_access_checks, is_public, session_routes
+from vrag.server.http.auth import add_access_checks, is_public, session_routes
 from vrag.server.http.background import ItemThreadPool, Threads
 from vrag.server.http.compression import JsonCompression
 from vrag.server.http.errors import Responses, responses
@@ -53,6 +53,7 @@ from vrag.server.runs.schema import AgentProvider
 from vrag.server.search import Batcher, Corpora, search_body, search_routes
 from vrag.server.setup.choices import ModelChoices
 from vrag.server.setup.routes import ModelSetup, SetupService, setup_routes
+from vrag.server.state.sessions import BrowserSessions
 from vrag.server.viewer.routes import document_file_routes, item_text_routes
 
 Lifespan: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
@@ -154,7 +155,7 @@ def _add_service(
 ) -> list[Lifespan]:
     """Add runs, collections, the OpenAI and MCP interfaces and the page; return their lifespans."""
     observers = (RunCounter(metrics), RunLines(), *service.observers)
-    choices = ModelChoices(service.setup.path, sessions, options) if service.setup else None
+    choices = ModelChoices(sessions, options) if service.setup else None
     runs = RunManager(service.answering, options, observers, choices)
     collections = CollectionService(
         service.collections,

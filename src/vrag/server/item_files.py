@@ -1,7 +1,6 @@
 """Files, names and JSON of hits: what responses say of items.
 
-Files are found by the id of an item in a table, and opened by the collection, which follows every link
-and refuses what lies outside of its `items/`. No path comes in from outside.
+Files are found by the id of an item, and named by their content. No path comes in from outside.
 """
 
 from __future__ import annotations
@@ -17,17 +16,14 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 from cachetools import LRUCache
 
 from vrag.corpus.formats.image import SUFFIXES
-from vrag.errors import CollectionError, SearchError
+from vrag.errors import SearchError
 from vrag.index.collection import Collection
-from vrag.index.integrity.checksums import CHECKSUMS
-from vrag.index.location import LocalLocation
-from vrag.index.schema import stored_file_checksums
-from vrag.index.tables.table import any_of
+from vrag.index.schema import blob_of
 from vrag.item_facts import decode_facts
 from vrag.search.searcher import Searcher
 from vrag.types import Hit, ItemKind, Query
 
-_COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid", "facts", CHECKSUMS)
+_COLUMNS = ("id", "text", "image", "clip", "clip_start", "clip_end", "uid", "facts")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _SINGLE_PAGE_SUFFIXES = frozenset(SUFFIXES) - {".tif", ".tiff"}
 """Suffixes of pictures that are one page."""
@@ -40,27 +36,21 @@ class StoredMedia:
 
     collection: Collection
     name: str
-    """Its path relative to the collection's `items/`."""
-    checksum: int = 0
-    """Its checksum; 0 where it is not known."""
+    """Its name, as items have it."""
 
     def open(self) -> BinaryIO:
         """Open the file to read and to seek in.
 
-        Raises `FileNotFoundError` if it is gone, and `CollectionError` if it is damaged, its path leads out
-        of the collection, or the storage cannot be reached.
+        Raises `CollectionError` if it is gone or damaged, or the storage cannot be reached.
         """
-        return self.collection.stored(self.name, self.checksum)
+        return self.collection.stored(self.name)
 
     @property
     def path(self) -> Path | None:
-        """Its path on this machine; None if it is elsewhere, or outside of the collection."""
-        place = self.collection.location
-        if not isinstance(place, LocalLocation):
-            return None
-        with suppress(CollectionError, OSError, ValueError):
-            path = place.path(self.name)
-            return path if path.is_file() else None
+        """Its path on this machine; None if it is elsewhere, or a link to something else."""
+        with suppress(ValueError):
+            path = self.collection.store.blobs.path(blob_of(self.name))
+            return path if path.is_file() and not path.is_symlink() else None
         return None
 
 
@@ -119,18 +109,17 @@ class CollectionFiles:
         """Look up items, reading each collection once."""
         found: dict[str, ItemDetails] = {}
         for collection in self._collections:
-            for condition in any_of("id", [name for name in ids if name not in found]):
-                for row in collection.item_table.read(_COLUMNS, condition).data.to_pylist():
-                    image, clip, sums = row["image"], row["clip_path"], stored_file_checksums(row)
-                    found[row["id"]] = ItemDetails(
-                        text=row["text"],
-                        uid=row["uid"],
-                        picture=StoredMedia(collection, image, sums.picture) if image else None,
-                        clip=StoredMedia(collection, clip, sums.clip) if clip else None,
-                        start=row["clip_start"],
-                        end=row["clip_end"],
-                        page_label=decode_facts(row["facts"]).label,
-                    )
+            for row in collection.store.find_items([id for id in ids if id not in found], _COLUMNS):
+                image, clip = row["image"], row["clip"]
+                found[row["id"]] = ItemDetails(
+                    text=row["text"],
+                    uid=row["uid"],
+                    picture=StoredMedia(collection, image) if image else None,
+                    clip=StoredMedia(collection, clip) if clip else None,
+                    start=row["clip_start"],
+                    end=row["clip_end"],
+                    page_label=decode_facts(row["facts"]).label,
+                )
         return found
 
 

@@ -317,10 +317,8 @@ class McpTools:
 
     async def _answer(self, runs: UserRuns, run: str, outline: RunResult) -> ToolOutput:
         shas = list(dict.fromkeys(item.crop_sha256 for item in outline.rests if item.crop_sha256))
-        files = {sha: await runs.file(run, sha) for sha in shas[:4]}  # crops that come with an answer
-        pictures = await self.runs.in_thread(
-            lambda: {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
-        )
+        read = {sha: await runs.picture(run, sha) for sha in shas[:4]}  # crops that come with an answer
+        pictures = {sha: data for sha, data in read.items() if data is not None}
         return ToolOutput(answer_data(run, outline, tuple(pictures)), tuple(pictures.values()))
 
 

@@ -12,6 +12,7 @@ from vrag.errors import SettingsError
 from vrag.search.schema import MAX_HITS
 from vrag.server.http.audit_log import AuditLog
 from vrag.server.http.users import TokenFile
+from vrag.server.state.database import ServerState
 
 MIB = 1024 * 1024
 _ROOT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*", re.ASCII)
@@ -30,6 +31,8 @@ class ServerOptions:
     """Further users and their tokens. Without it and `token`, no token is needed."""
     audit: AuditLog | None = None
     """Log of who did what; None for none."""
+    state: ServerState = field(default_factory=ServerState, repr=False, compare=False)
+    """What a restart must not forget; by default nothing is kept."""
     keep_days: float = 0.0
     """Days after which conversations are deleted; 0 to keep them."""
     local: bool = True
@@ -52,6 +55,8 @@ class ServerOptions:
     it is."""
     session_seconds: float = 12 * 3600.0
     """Time after the last request at which a browser's session ends."""
+    session_days: float = 30.0
+    """Days after the sign-in at which a browser's session ends, used or not."""
     sessions: int = 1024
     """Sessions at one time; one more ends the least recently used one."""
 

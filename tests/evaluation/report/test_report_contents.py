@@ -36,6 +36,8 @@ def filmed(
     first, run = store_with_run(place / "first")
     store = RunStore(place / "runs")
     with store.record() as recording:
+        for name in first.file_names(run):
+            recording.save(name, first.read_file(run, *name.split(".")))
         for event in first.read(run).events:
             if isinstance(event, AnswerGiven):
                 told: dict[str, object] = {"kind": ItemKind.CLIP, "seconds": (72.0, 80.5), "box": box}
@@ -45,10 +47,6 @@ def filmed(
                 recording.write(event.model_copy(update={"evidence": tuple(clips)}))
             else:
                 recording.write(event)
-    for picture in (place / "first" / run).rglob("*.jpg"):
-        target = store.file(recording.id, picture.stem)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(picture.read_bytes())
     return store, recording.id
 
 
@@ -74,8 +72,7 @@ def test_a_part_of_a_frame_is_drawn_on_the_whole_frame(tmp_path: Path) -> None:
 
 def test_a_frame_that_is_gone_leaves_its_time(tmp_path: Path) -> None:
     store, run = filmed(tmp_path)
-    for picture in (tmp_path / "runs").rglob("*.jpg"):
-        picture.unlink()
+    store.files.blobs.delete(name.split(".")[0] for name in store.file_names(run))
     (clip, *_) = sights(store, run, evidence=(EvidencePlace(document="film.mp4", page=3, box=None),))
     assert (clip["when"], clip["picture"]) == ("1:12–1:20.5", None)
 

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 from reported import FOUND, GOLD, QUERY, THOUGHT, page_image, record, records, store_with_run, subject
+from stored_events import write_events
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.case_list import opened
 from vrag.evaluation.report.images import thumbnails_of
 from vrag.evaluation.report.rendering import embedded
 from vrag.evaluation.summary import summarise
+from vrag.geometry import encode_jpeg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +143,7 @@ def test_an_answer_keeps_its_table_and_one_line_is_text() -> None:
 
 def test_a_case_without_a_run_that_can_be_read_is_listed_all_the_same(tmp_path: Path) -> None:
     store, run = store_with_run(tmp_path)
-    (tmp_path / run / "events.jsonl").write_bytes(b"nothing\n")
+    write_events(store, run, [b"nothing"])
     told = [record("c1", run=run), record("c2", run="../../etc/passwd"), record("c3", run="0" * 12)]
     entries = Elements(report(told, store=store).html).data["entries"]
     assert [entry["sides"][0]["steps"] for entry in entries] == [[], [], []]
@@ -326,9 +329,12 @@ def test_a_summary_without_outcomes_hides_none() -> None:
 def test_a_page_that_memory_put_into_a_larger_picture_is_shown_without_its_margin(tmp_path: Path) -> None:
     picture = Image.new("RGB", (100, 80), "white")
     picture.paste("red", (0, 0, 60, 40))
-    picture.save(tmp_path / "shown.jpg", quality=95)
-    assert opened(tmp_path / "shown.jpg", (60, 40)).size == (60, 40)
-    assert opened(tmp_path / "shown.jpg", None).size == (100, 80)
+    jpeg = encode_jpeg(picture)
+    sha256, store = hashlib.sha256(jpeg).hexdigest(), RunStore(tmp_path)
+    with store.record() as run:
+        run.save(f"{sha256}.jpg", jpeg)
+    assert opened(store, run.id, sha256, (60, 40)).size == (60, 40)
+    assert opened(store, run.id, sha256, None).size == (100, 80)
 
 
 def test_no_records_are_a_report_too() -> None:

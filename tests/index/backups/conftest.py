@@ -9,9 +9,9 @@ import pytest
 from fake_conversion import FakeConversion
 from filled_collection import age, upload, write_run
 
-from vrag.index import embed_items
 from vrag.index.build import add
 from vrag.index.collection import Collection
+from vrag.index.vectors import embed_items
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +28,9 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
         upload(collection, "early.txt", "early")
         upload(collection, "sent.txt", "-\n-\npic four")
     (collection.directory / "served.json").write_text('{"beside": "first"}')
-    write_run(collection, "1", b'{"type":"a"}\n{"type":"b"}\n')
-    write_run(collection, "2", b'{"type":"a"}\n{"typ')
+    write_run(collection, "1")
+    write_run(collection, "2")
+    collection.close()
     age(collection.directory)
     shutil.copytree(place, place.with_name("copy"))
     return place
@@ -37,7 +38,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def filled(pristine: Path, conversion: FakeConversion) -> Collection:
-    """A collection with two documents, an uploaded one, a run that has ended and one in progress."""
+    """A collection with two documents, an uploaded one, and two runs."""
     shutil.rmtree(pristine)
     shutil.copytree(pristine.with_name("copy"), pristine)
     return Collection.open(pristine / "collection")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
+from vrag.agent.budget import StopReason
+from vrag.agent.events import RunFailed
+from vrag.agent.runs.run_store import RunStore
 from vrag.index.backups.restore import restore
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add, add_sources
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
 from vrag.index.maintenance import compact, remove
+from vrag.index.vectors.embed_items import local
 
-AT_ONCE = timedelta(milliseconds=1)
-"""Age of old versions that compaction deletes."""
 LONG_AGO = 1_700_000_000 * 10**9
 
 
@@ -31,14 +32,27 @@ def upload(collection: Collection, name: str, text: str) -> Path:
     return path
 
 
-def write_run(collection: Collection, name: str, events: bytes) -> Path:
-    run = collection.runs_dir / name
-    (run / "files").mkdir(parents=True, exist_ok=True)
-    (run / "files" / "picture.jpg").write_bytes(b"picture of " + name.encode())
-    (run / "events.jsonl").write_bytes(events)
-    (run / "meta.json").write_text('{"owner": "somebody"}')
-    (run / "lock").touch()
-    return run
+def write_run(collection: Collection, run: str) -> None:
+    """Record a run with a picture of its own and one that all have."""
+    pictures = (b"picture of " + run.encode(), b"picture of all")
+    files = {f"{hashlib.sha256(picture).hexdigest()}.jpg": picture for picture in pictures}
+    RunStore(collection.runs_dir, collection.directory).add(run, [failure_of(run)], files)
+
+
+def failure_of(run: str) -> RunFailed:
+    """Return the one event of a run."""
+    facts = {"boundary": "ModelError", "message": f"{run} has failed.", "stop_reason": StopReason.MODEL_ERROR}
+    return RunFailed.model_validate({"run_id": run, "seq": 0, "ts": 1.0, "step": 0, **facts})
+
+
+def run_contents(collection: Collection) -> dict[str, object]:
+    """Return all runs with the bytes of their files."""
+    store = RunStore(collection.runs_dir, collection.directory)
+    names = {row: store.file_names(row.id) for row in store.rows()}
+    return {
+        row.id: (row, {name: store.read_file(row.id, *name.split(".")) for name in files})
+        for row, files in names.items()
+    }
 
 
 def age(directory: Path) -> None:
@@ -71,16 +85,32 @@ def change_content(collection: Collection, docs: Path, changes: str) -> None:
         remove(collection, [sent])
         sent.unlink()
     if "versions" in changes:
-        compact(collection, keep=AT_ONCE)
+        compact(collection)
 
 
 def flip(backups: Path, beginning: str) -> str:
-    """Flip a bit of the object of the first file of such a name; return the name."""
-    store = BackupStore(backups)
-    files = store.read(store.find("last"))[1]
-    file = next(file for file in files if file.name.startswith(beginning))
-    path = store.objects.path(file.sha256)
+    """Flip a bit of the first content of the newest backup by such a name; return the name."""
+    name, path = next(entry for entry in contents_of(backups).items() if entry[0].startswith(beginning))
+    flip_bit(path)
+    return name
+
+
+def flip_bit(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    return file.name
+
+
+def flip_pages(database: Path) -> None:
+    """Flip a bit in all pages but the first."""
+    data = bytearray(database.read_bytes())
+    for page in range(4096, len(data), 4096):
+        data[page + 100] ^= 1
+    database.write_bytes(data)
+
+
+def contents_of(backups: Path) -> dict[str, Path]:
+    """Return where the files of the newest backup are stored, by their paths in the collection."""
+    store = BackupStore(backups)
+    files = store.contents(store.read(store.find("last")))
+    return {name: store.blobs.path(sha256) for name, sha256 in sorted(files.items())}

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 from fake_conversion import contents
-from filled_collection import files_below, flip, restored
+from filled_collection import contents_of, files_below, flip, flip_bit, restored
 
 from vrag.index.backups.backup import back_up
 from vrag.index.backups.check import check_backups
-from vrag.index.backups.store import BackupStore
 from vrag.index.collection import Collection
 
 
 def test_every_flip_is_found_set_aside_and_stored_again(filled: Collection, backups: Path) -> None:
     back_up(filled, backups)
-    names = [flip(backups, part) for part in ("items/", "index/files.lance/_versions", "runs/1/meta")]
+    names = [flip(backups, part) for part in ("blobs/", "uploads/early", "runs/blobs/")]
     problems = check_backups(backups).problems
     assert {problem.file for problem in problems} >= set(names)
     assert all("is damaged" in problem.detail for problem in problems)
@@ -28,28 +27,25 @@ def test_every_flip_is_found_set_aside_and_stored_again(filled: Collection, back
 
 def test_what_is_truncated_or_missing_is_stored_again(filled: Collection, backups: Path) -> None:
     back_up(filled, backups)
-    store = BackupStore(backups)
-    one, other = (store.objects.path(file.sha256) for file in store.read(store.find("last"))[1][:2])
+    one, *_, other = contents_of(backups).values()
     one.write_bytes(one.read_bytes()[:-1])
     other.unlink()
+    assert len(check_backups(backups).problems) >= 2
     back_up(filled, backups)
     assert check_backups(backups).problems == ()
 
 
-def test_a_damaged_snapshot_is_found(filled: Collection, backups: Path) -> None:
+@pytest.mark.parametrize(("part", "file"), [("backup.json", ""), ("collection.db", "collection.db")])
+def test_a_damaged_snapshot_is_found(filled: Collection, backups: Path, part: str, file: str) -> None:
     name = back_up(filled, backups).snapshot.name
-    path = backups / "snapshots" / f"{name}.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:-1]))
+    flip_bit(backups / name / part)
     (problem,) = check_backups(backups).problems
-    assert (problem.snapshots, problem.file) == ((name,), "")
+    assert (problem.snapshots, problem.file) == ((name,), file)
 
 
-def test_backups_on_a_read_only_disk_are_checked(
-    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backups_on_a_read_only_disk_are_checked(filled: Collection, backups: Path) -> None:
     back_up(filled, backups)
-    name = flip(backups, "items/")
+    name = flip(backups, "blobs/")
     (backups / "lock").unlink()
     (backups / "lock").mkdir()  # no lock can be made
     before = files_below(backups)

@@ -1,12 +1,13 @@
-"""A directory of backups: the names of snapshots, newer versions, and what is pruned."""
+"""A directory of backups: the names of snapshots, other versions, and what is pruned."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fake_conversion import contents
-from filled_collection import files_below, restored
+from filled_collection import files_below, flip_bit, flip_pages, restored
 
 from vrag.errors import CollectionError
 from vrag.index.backups import snapshot
@@ -26,37 +27,42 @@ def test_a_snapshot_is_named_by_its_beginning(filled: Collection, backups: Path)
         store.find("1999")
 
 
-def test_what_a_newer_version_made_is_refused(
+def test_what_another_version_made_is_refused(
     filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "FORMAT", 2)
-        patch.setattr(store_module, "FORMAT", 2)
+        patch.setattr(snapshot, "FORMAT", 3)
+        patch.setattr(store_module, "FORMAT", 3)
         back_up(filled, backups)
     with pytest.raises(CollectionError, match="newer version"):
         BackupStore.open(backups)
-    (backups / "backups.json").write_text('{"format": 1}')
+    (backups / "backups.json").write_text('{"format": 2}')
     with pytest.raises(CollectionError, match="newer version"):
         restored(backups)
+    (backups / "backups.json").write_text('{"format": 1}')
+    with pytest.raises(CollectionError, match="an earlier version"):
+        back_up(filled, backups)
 
 
 class TestPruning:
+    @pytest.mark.parametrize(("file", "damage"), [("backup.json", flip_bit), ("collection.db", flip_pages)])
     def test_nothing_is_deleted_while_a_snapshot_cannot_be_read(
-        self, filled: Collection, backups: Path
+        self, filled: Collection, backups: Path, file: str, damage: Callable[[Path], None]
     ) -> None:
         name = back_up(filled, backups).snapshot.name
-        path = backups / "snapshots" / f"{name}.jsonl"
-        path.write_bytes(path.read_bytes().replace(b"items", b"itens"))
+        path = backups / name / file
+        damage(path)
         store = BackupStore(backups)
-        before = store.objects.sizes()
+        before = set(store.blobs.names())
         report = back_up(filled, backups, keep=5)
-        assert report.prune_failure.startswith(f"Nothing was deleted: The snapshot {path} is damaged.")
+        assert report.prune_failure.startswith("Nothing was deleted: ")
+        assert name in report.prune_failure
         assert (report.deleted, report.snapshot.name in store.names()) == ((), True)
         assert contents(restored(backups)) == contents(filled)
         with store.lock(), pytest.raises(CollectionError, match="Nothing was deleted"):
             store.prune(5)
-        assert before.keys() <= store.objects.sizes().keys()
-        path.unlink()
+        assert before <= set(store.blobs.names())
+        damage(path)
         assert not back_up(filled, backups, keep=5).prune_failure
 
     def test_fewer_backups_than_are_kept_stay(self, filled: Collection, backups: Path) -> None:
@@ -66,15 +72,15 @@ class TestPruning:
 
     def test_leftovers_go(self, filled: Collection, backups: Path) -> None:
         back_up(filled, backups)
-        store, unused = BackupStore(backups), "ab" * 32
-        store.objects.path(unused).parent.mkdir(exist_ok=True)
-        store.objects.path(unused).write_bytes(b"of a killed backup")
-        (backups / "objects" / ".part-1").touch()
-        (backups / "snapshots" / ".2026.0123abcd").touch()
-        (backups / "partial.jsonl").touch()
         before = set(files_below(backups))
+        store, unused = BackupStore(backups), "ab" * 32
+        leftovers = (
+            f"blobs/ab/{unused}", "blobs/staged/7-1", ".20260101-000000-000000.partial/collection.db",
+            ".20260101-000000-000000.deleted/backup.json", ".backups.json.0123abcd",
+        )  # fmt: skip
+        for name in leftovers:
+            (backups / name).parent.mkdir(exist_ok=True)
+            (backups / name).write_bytes(b"of a killed backup")
         with store.lock():
             assert store.prune(9) == ((), 18)
-        assert before - set(files_below(backups)) == {
-            f"objects/ab/{unused}", "objects/.part-1", "snapshots/.2026.0123abcd", "partial.jsonl",
-        }  # fmt: skip
+        assert set(files_below(backups)) == before

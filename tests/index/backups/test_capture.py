@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -10,30 +11,34 @@ from typing import Any
 
 import pytest
 from fake_conversion import contents
-from filled_collection import LONG_AGO, change_content, files_below, restored
+from filled_collection import (
+    age,
+    change_content,
+    failure_of,
+    files_below,
+    flip_bit,
+    flip_pages,
+    restored,
+    run_contents,
+    write_run,
+)
 
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.backups import capture
 from vrag.index.backups.backup import back_up
-from vrag.index.backups.capture import StateCapture
-from vrag.index.backups.held_files import HeldFiles
+from vrag.index.backups.check import check_backups
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
-from vrag.index.tables.copies import Manifest, newest_manifest
+from vrag.index.location import LocalLocation
+from vrag.index.maintenance import remove
+from vrag.storage.blobs import BlobStore
 
 
-@pytest.mark.parametrize(
-    ("moment", "changes"),
-    [
-        ("between the versions of the tables", "documents"),
-        ("after index/items.lance/_versions/", "documents, versions"),
-        ("before index/items.lance/data/", "documents, uploads, versions"),
-        ("after collection.json", "documents, versions"),
-        ("before uploads/sent.txt", "uploads"),
-    ],
-)
+@pytest.mark.parametrize("changes", ["documents", "documents, uploads, versions", "uploads"])
+@pytest.mark.parametrize("moment", ["_store_blobs", "_list_units", "_check_uploads", "_settle_database"])
 def test_a_writer_in_between_leaves_one_state(
     filled: Collection,
     backups: Path,
@@ -42,71 +47,90 @@ def test_a_writer_in_between_leaves_one_state(
     moment: str,
     changes: str,
 ) -> None:
-    """At some moment, around a file that is held, documents change or old versions are deleted."""
+    """Once the database is copied, documents change, or are erased with their pictures."""
     states = [contents(filled)]
 
-    def change(now: str) -> None:
-        if now.startswith(moment) and len(states) == 1:
+    original: Any = getattr(capture.StateCapture, moment)
+
+    def change(self: object, *arguments: object) -> object:
+        if len(states) == 1:
             states.append({})
             change_content(Collection.open(filled.directory), docs, changes)
             states[1] = contents(filled)
+        return original(self, *arguments)
 
-    def hold(self: HeldFiles, source: Path, name: str, original: Any = HeldFiles.hold) -> Path:  # noqa: ANN401
-        change(f"before {name}")
-        held = original(self, source, name)
-        change(f"after {name}")
-        return held
-
-    def find(table: Path, original: Any = newest_manifest) -> Manifest | None:  # noqa: ANN401
-        manifest = original(table)
-        change("between the versions of the tables")
-        return manifest
-
-    monkeypatch.setattr(HeldFiles, "hold", hold)
-    monkeypatch.setattr(capture, "newest_manifest", find)
+    monkeypatch.setattr(capture.StateCapture, moment, change)
     report = back_up(filled, backups)
     assert len(states) == 2
     copy = restored(backups)
     assert contents(copy) in states
-    assert verify(copy).ok
-    assert report.missing == ()
+    assert verify(LocalLocation(copy.directory)).ok
+    assert report.snapshot.missing == ()
     uploads = {path.name: path.read_bytes() for path in (copy.directory / "uploads").iterdir()}
     rows = [row for row in copy.documents() if Path(row.path).parent.name == "uploads"]
-    assert {row.name: row.id for row in rows} == {
+    assert {row.name: row.id for row in rows}.items() <= {
         name: hashlib.sha256(content).hexdigest() for name, content in uploads.items()
-    }
+    }.items()
 
 
 def test_a_collection_that_never_rests_is_busy(
     filled: Collection, backups: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = iter(range(10**6))
+    def erase_last(self: Any, *arguments: object, original: Any = capture.StateCapture._store_blobs) -> Any:  # noqa: ANN401 # pyright: ignore[reportPrivateUsage]
+        remove(filled, ["b.txt"])
+        (docs / "b.txt").write_text("-\n" * next(lines) + "pic five")
+        add(filled, [docs])
+        return original(self, *arguments)
 
-    def hold(self: HeldFiles, source: Path, name: str, original: Any = HeldFiles.hold) -> Path:  # noqa: ANN401
-        if name.startswith("index/files.lance/_versions"):
-            (docs / "b.txt").write_text(f"pic {next(number)}")
-            add(filled, [docs])
-        return original(self, source, name)
-
+    lines = iter(range(9, 99))
     monkeypatch.setattr(capture, "ATTEMPTS", 2)
-    monkeypatch.setattr(HeldFiles, "hold", hold)
+    monkeypatch.setattr(capture.StateCapture, "_store_blobs", erase_last)
     with pytest.raises(CollectionBusy, match="faster"):
         back_up(filled, backups)
     assert BackupStore(backups).names() == []
 
 
-@pytest.mark.parametrize("moment", ["events", "files"])
 def test_a_run_that_is_deleted_meanwhile_is_left_out(
-    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hold(self: HeldFiles, source: Path, name: str, original: Any = HeldFiles.hold) -> Path:  # noqa: ANN401
-        if name.startswith("runs/1/") and moment in name:
-            (filled.runs_dir / "1").rename(filled.runs_dir / ".1.deleted")
-        return original(self, source, name)
+    def store(self: object, path: Path, name: str, original: Any = capture.StateCapture._store_blob) -> Any:  # noqa: ANN401 # pyright: ignore[reportPrivateUsage]
+        runs = RunStore(filled.runs_dir)
+        if "runs" in path.parts and runs.has_run("1"):
+            runs.delete("1")
+        return original(self, path, name)
 
-    monkeypatch.setattr(HeldFiles, "hold", hold)
-    assert back_up(filled, backups).snapshot.runs == 1
-    assert {path.name for path in restored(backups).runs_dir.iterdir()} == {"2"}
+    monkeypatch.setattr(capture.StateCapture, "_store_blob", store)
+    report = back_up(filled, backups)
+    assert (report.snapshot.runs, report.snapshot.missing) == (1, ())
+    assert run_contents(restored(backups)) == run_contents(filled)
+
+
+def test_what_is_recorded_meanwhile_is_there_as_a_whole_or_not(filled: Collection, backups: Path) -> None:
+    """The database of runs is copied out of its log too."""
+    runs = RunStore(filled.runs_dir)
+    with runs.record(run="3") as log:
+        log.save(f"{hashlib.sha256(b'new').hexdigest()}.jpg", b"new")
+        log.write(failure_of("3"))
+        assert (filled.runs_dir / "runs.db-wal").stat().st_size
+        assert back_up(filled, backups).snapshot.runs == 3
+    found = run_contents(restored(backups))
+    assert found.keys() == {"1", "2", "3"}
+    assert not (backups.with_name("restored") / "runs" / "runs.db-wal").exists() or runs.has_run("3")
+
+
+def test_files_of_runs_that_are_stored_are_not_read_again(filled: Collection, backups: Path) -> None:
+    back_up(filled, backups)
+    write_run(filled, "3")
+    report = back_up(filled, backups)
+    database, picture = (filled.runs_dir / "runs.db").stat().st_size, len(b"picture of 3")
+    assert report.snapshot.added_bytes <= database + picture + 4096
+    assert report.read == 2
+
+
+def test_damaged_runs_are_left_out_and_named(filled: Collection, backups: Path) -> None:
+    (filled.runs_dir / "runs.db").write_bytes(b"x" * 4096)
+    report = back_up(filled, backups)
+    assert (report.snapshot.runs, report.snapshot.missing) == (0, ("runs/runs.db",))
 
 
 def test_an_upload_that_is_replaced_or_removed_keeps_its_hidden_file(
@@ -125,135 +149,67 @@ def test_an_upload_that_is_replaced_or_removed_keeps_its_hidden_file(
     }
 
 
-def test_damage_of_the_collection_is_reported_and_the_rest_backed_up(
-    filled: Collection, backups: Path
+class TestDamage:
+    @pytest.mark.parametrize("damage", [Path.unlink, flip_bit])
+    def test_of_a_picture_is_reported_and_the_rest_backed_up(
+        self, filled: Collection, backups: Path, damage: Callable[[Path], None]
+    ) -> None:
+        name = min(filled.store.named_blobs())
+        damage(filled.store.blobs.path(name))
+        report = back_up(filled, backups)
+        assert report.snapshot.missing == (f"blobs/{name[:2]}/{name}",)
+        assert check_backups(backups).problems == ()  # it is as it was
+        copy = restored(backups)
+        assert copy.content_version == filled.content_version
+        assert copy.store.blobs.absent(copy.store.named_blobs()) == [name]
+
+    def test_that_was_repaired_since_is_mended_in_the_backup(self, filled: Collection, backups: Path) -> None:
+        path = filled.store.blobs.path(min(filled.store.named_blobs()))
+        flip_bit(path)
+        first = back_up(filled, backups).snapshot.name
+        flip_bit(path)
+        back_up(filled, backups)
+        assert contents(restored(backups, first)) == contents(filled)
+
+    def test_of_the_database_is_refused_and_earlier_backups_stay(
+        self, filled: Collection, backups: Path
+    ) -> None:
+        before = contents(filled)
+        name = back_up(filled, backups).snapshot.name
+        flip_pages(filled.directory / "collection.db")
+        with pytest.raises(CollectionError, match="checksum"):
+            back_up(Collection.open(filled.directory), backups)
+        assert BackupStore(backups).names() == [name]
+        assert contents(restored(backups)) == before
+
+
+def test_nothing_needs_to_be_written_to_the_collection(
+    filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picture = next(filled.items_dir.rglob("*.png"))
-    picture.unlink()
-    report = back_up(filled, backups)
-    assert report.missing == (f"items/{picture.relative_to(filled.items_dir).as_posix()}",)
+    def refuse(self: BlobStore) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(BlobStore, "hold", refuse)
+    back_up(filled, backups)
     assert contents(restored(backups)) == contents(filled)
 
 
-def test_a_collection_that_loses_its_header_meanwhile_is_named(
+def test_what_is_collected_meanwhile_is_held(
     filled: Collection, backups: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hold(self: StateCapture, original: Any = StateCapture._hold_tables) -> None:  # noqa: ANN401 # pyright: ignore[reportPrivateUsage]
-        original(self)
-        (filled.directory / "collection.json").unlink()
+    """A picture of a document that a killed process removed, so that nothing erased it."""
+    counts: list[int] = []
 
-    monkeypatch.setattr(StateCapture, "_hold_tables", hold)
-    with pytest.raises(CollectionError, match=r"collection\.json cannot be read: No such file"):
-        back_up(filled, backups)
+    def store(self: object, *arguments: Any, original: Any = capture.StateCapture._store_blobs) -> Any:  # noqa: ANN401 # pyright: ignore[reportPrivateUsage]
+        with filled.store.change() as change:
+            change.delete_items(next(row.id for row in filled.documents() if row.name == "a.txt"))
+        age(filled.directory / "blobs")
+        counts.append(filled.store.collect())
+        return original(self, *arguments)
 
-
-class TestTableDamage:
-    """A table file that has changed since its commit was recorded, in a way that LanceDB does not notice."""
-
-    @pytest.fixture(params=["items", "files"])
-    def manifest(self, request: pytest.FixtureRequest, filled: Collection) -> Path:
-        """The newest manifest of a table."""
-        return min((filled.directory / "index" / f"{request.param}.lance" / "_versions").glob("*.manifest"))
-
-    @staticmethod
-    def flip(manifest: Path) -> str:
-        """Flip a bit, and keep the modification time; return the name in the collection."""
-        data = bytearray(manifest.read_bytes())
-        data[40] ^= 1
-        manifest.write_bytes(data)
-        os.utime(manifest, ns=(LONG_AGO, LONG_AGO))
-        return manifest.relative_to(manifest.parents[3]).as_posix()
-
-    def test_it_is_reported_and_the_restored_collection_is_as_damaged(
-        self, filled: Collection, backups: Path, manifest: Path
-    ) -> None:
-        name = self.flip(manifest)
-        report = back_up(filled, backups)
-        assert (report.damaged, report.missing) == ((name,), ())
-        assert [record.name for record in BackupStore(backups).read(report.snapshot.name)[0].damaged] == [
-            name
-        ]
-        copy = restored(backups)
-        assert name in {problem.file for problem in verify(copy).problems}
-        assert verify(copy, repair=True).ok
-        assert contents(copy) == contents(filled)
-
-    def test_a_sound_copy_in_its_place_is_backed_up_whatever_its_time(
-        self, filled: Collection, backups: Path, manifest: Path
-    ) -> None:
-        self.flip(manifest)
-        back_up(filled, backups)
-        self.flip(manifest)
-        assert back_up(filled, backups).damaged == ()
-        assert verify(restored(backups)).ok
-
-    @pytest.mark.parametrize("is_damaged", [True, False])
-    def test_files_of_a_commit_that_is_recorded_meanwhile_are_compared(
-        self,
-        filled: Collection,
-        backups: Path,
-        manifest: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        *,
-        is_damaged: bool,
-    ) -> None:
-        name = self.flip(manifest) if is_damaged else ""
-        self.record_last_commit_while_storing(manifest, monkeypatch, lambda: None)
-        assert back_up(filled, backups).damaged == ((name,) if is_damaged else ())
-
-    def test_a_commit_that_was_undone_meanwhile_is_not_damage(
-        self, filled: Collection, backups: Path, docs: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The next commits have its number, and others."""
-
-        def commit() -> None:
-            self.flip(manifest)
-            (docs / "c.txt").write_text("pic five")
-            add(Collection.open(filled.directory), [docs])
-
-        self.flip(manifest)
-        self.record_last_commit_while_storing(manifest, monkeypatch, commit)
-        assert back_up(filled, backups).damaged == ()
-        assert contents(restored(backups)) == contents(filled)
-
-    def record_last_commit_while_storing(
-        self, manifest: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]
-    ) -> None:
-        journal = manifest.parents[1].with_suffix(".files")
-        whole = journal.read_bytes()
-        journal.write_bytes(
-            b"".join(whole.splitlines(keepends=True)[:-2])
-        )  # without its begin and its version
-        store = StateCapture._store  # pyright: ignore[reportPrivateUsage]
-        attempts: list[object] = []
-
-        def record_and_store(self: Any) -> None:  # noqa: ANN401
-            store(self)
-            if not attempts:
-                journal.write_bytes(whole)
-                then()
-            attempts.append(self)
-
-        monkeypatch.setattr(StateCapture, "_store", record_and_store)  # pyright: ignore[reportPrivateUsage]
-
-    def test_a_table_that_cannot_be_read_is_named_where_it_is(
-        self, filled: Collection, backups: Path, manifest: Path
-    ) -> None:
-        for path in (manifest.parents[1] / "data").iterdir():
-            path.write_bytes(bytes(path.stat().st_size))
-        with pytest.raises(CollectionError) as error:
-            back_up(filled, backups)
-        assert f"in {filled.directory / 'index'}" in error.value.message
-        assert BackupStore(backups).names() == []
-
-    def test_snapshots_from_before_records_were_compared_are_restored(
-        self, filled: Collection, backups: Path
-    ) -> None:
-        store, name = BackupStore(backups), back_up(filled, backups).snapshot.name
-        path = backups / "snapshots" / f"{name}.jsonl"
-        content = path.read_bytes().replace(b', "damaged": []', b"", 1)
-        path.unlink()
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        path.with_name(f"{name[:-16]}{digest}.jsonl").write_bytes(content)
-        assert store.names() != [name]
-        assert verify(restored(backups)).ok
+    monkeypatch.setattr(capture.StateCapture, "_store_blobs", store)
+    before = contents(filled)
+    back_up(filled, backups)
+    assert counts == [0]
+    assert contents(restored(backups)) == before
+    assert filled.store.collect() > 0

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from fake_conversion import contents
-from filled_collection import AT_ONCE, files_below, flip, restored
+from filled_collection import files_below, flip, flip_bit, restored
 
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.backups.backup import back_up
 from vrag.index.backups.restore import restore
+from vrag.index.backups.snapshot import format_description
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.index.integrity.verification import verify
+from vrag.index.location import LocalLocation
 from vrag.index.maintenance import compact, remove
-
-
-def test_copies_of_manifests_are_not_backed_up_but_made_anew(filled: Collection, backups: Path) -> None:
-    copies = {"index/files.manifest", "index/items.manifest"}
-    name = back_up(filled, backups).snapshot.name
-    stored = {file.name for file in BackupStore.open(backups).read(name)[1]}
-    copy = restored(backups)
-    assert copies <= files_below(filled.directory).keys() - stored
-    assert copies <= files_below(copy.directory).keys()
-    assert not any(problem.file in copies for problem in verify(copy).problems)
 
 
 def test_a_restored_collection_is_written_to_like_any_other(
@@ -36,8 +29,8 @@ def test_a_restored_collection_is_written_to_like_any_other(
     (docs / "c.txt").write_text("pic five")
     assert add(copy, [docs]).added == 1
     remove(copy, ["a.txt"])
-    compact(copy, keep=AT_ONCE)
-    assert verify(copy).ok
+    compact(copy)
+    assert verify(LocalLocation(copy.directory)).ok
     assert {document.name for document in copy.documents()} == {"b.txt", "c.txt", "early.txt", "sent.txt"}
 
 
@@ -67,7 +60,7 @@ def test_one_process_restores_to_a_directory(filled: Collection, backups: Path, 
 def test_an_empty_directory_is_filled(filled: Collection, backups: Path, tmp_path: Path) -> None:
     back_up(filled, backups)
     (tmp_path / "new").mkdir()
-    (tmp_path / ".new.partial" / "index").mkdir(parents=True)  # of a killed restoring
+    (tmp_path / ".new.partial" / "blobs").mkdir(parents=True)  # of a killed restoring
     restore(backups, tmp_path / "new")
     assert contents(Collection.open(tmp_path / "new")) == contents(filled)
     assert not (tmp_path / ".new.partial").exists()
@@ -75,35 +68,41 @@ def test_an_empty_directory_is_filled(filled: Collection, backups: Path, tmp_pat
 
 def test_damage_is_named_with_what_it_belongs_to(filled: Collection, backups: Path, tmp_path: Path) -> None:
     back_up(filled, backups)
-    flip(backups, "items/")
+    names = [flip(backups, "blobs/"), flip(backups, "runs/blobs/"), flip(backups, "uploads/early")]
     target = tmp_path / "new"
-    with pytest.raises(CollectionError, match=r"items/\w+/1\.png \(a picture of (a|b|sent)\.txt\)") as error:
+    with pytest.raises(CollectionError, match=r"blobs/\S+ \(a picture of (a|b|sent)\.txt\)") as error:
         restore(backups, target)
+    assert re.search(r"runs/blobs/\S+ \(recorded runs\)", error.value.message)
+    assert "uploads/early.txt (an uploaded file)" in error.value.message
     assert "--partial" in error.value.hint
     assert not target.exists()
     report = restore(backups, target, partial=True)
-    assert len(report.missing) == 1
-    assert not verify(Collection.open(target)).ok
+    assert len(report.missing) >= len(names)
+    assert not any((target / name).exists() for name in names)
+    assert not verify(LocalLocation(target)).ok
 
 
-def test_a_damaged_table_is_never_restored(filled: Collection, backups: Path, tmp_path: Path) -> None:
-    back_up(filled, backups)
-    flip(backups, "index/items.lance/data/")
-    with pytest.raises(CollectionError, match=r"\(the table items\)") as error:
+def test_a_damaged_database_is_never_restored(filled: Collection, backups: Path, tmp_path: Path) -> None:
+    name = back_up(filled, backups).snapshot.name
+    flip_bit(backups / name / "collection.db")
+    with pytest.raises(CollectionError, match=f"Its database is damaged in the backup {name}") as error:
         restore(backups, tmp_path / "new", partial=True)
     assert "--partial" not in error.value.hint
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/out", "items/../../out", "", "a\\b", "C:/out"])
 def test_no_name_leads_out_of_the_directory(
     filled: Collection, backups: Path, tmp_path: Path, name: str
 ) -> None:
-    snapshot = back_up(filled, backups).snapshot
-    store = BackupStore(backups)
-    files = store.read(snapshot.name)[1]
-    changed = store.write(snapshot, [*files, files[0]._replace(name=name)])
+    store, made = BackupStore(backups), back_up(filled, backups).snapshot.name
+    content = store.read(made)
+    changed = [*content.files, content.files[0]._replace(name=name)]
+    path = backups / made / "backup.json"
+    path.write_bytes(format_description(content.snapshot, content.database, changed))
     with pytest.raises(CollectionError, match="outside of the collection"):
-        restore(backups, tmp_path / "new", changed.name)
-    changed = store.write(snapshot, [files[0]._replace(sha256=f"../../{name}")])
+        restore(backups, tmp_path / "new", made)
+    changed = [content.files[0]._replace(sha256=f"../../{name}")]
+    path.write_bytes(format_description(content.snapshot, content.database, changed))
     with pytest.raises(CollectionError, match="is damaged"):
-        restore(backups, tmp_path / "new", changed.name)
+        restore(backups, tmp_path / "new", made)

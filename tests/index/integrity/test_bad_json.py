@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import vrag
-from vrag.agent.runs.run_checks import check_runs
-from vrag.agent.runs.run_store import RunStore
 from vrag.corpus.converter import CorpusOptions
 from vrag.errors import VragError
 from vrag.index.backups.backup import back_up
@@ -19,7 +16,8 @@ from vrag.index.backups.check import find_problems
 from vrag.index.backups.store import BackupStore
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.integrity.verification import open_damaged, verify
+from vrag.index.integrity.verification import verify
+from vrag.index.location import LocalLocation
 from vrag.index.maintenance import status
 from vrag.search.engine import Engine
 from vrag.types import Query
@@ -29,15 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILES = {
-    "header": "collection/collection.json",
-    "copy of the header": "collection/index/collection.json",
-    "Lance's hint": "collection/index/items.lance/_versions/latest_version_hint.json",
-    "records": "collection/index/items.files",
     "cache": "collection/cache/*/cache.json",
-    "events": "collection/runs/*/events.jsonl",
-    "end": "collection/runs/*/end.json",
-    "metadata": "collection/runs/*/meta.json",
-    "snapshot": "backups/snapshots/*",
+    "snapshot": "backups/*/backup.json",
     "mark of backups": "backups/backups.json",
 }
 DEEP = b"[" * 100_000
@@ -60,13 +51,11 @@ def damages(data: bytes) -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection with a run and a cache, beside its backups."""
+    """A collection with a cache, beside its backups."""
     home = tmp_path_factory.mktemp("home")
     (home / "a.txt").write_text("The ferry sails at nine.")
     add(Collection.create(home / "collection", CorpusOptions(ocr="never", workers=1)), [home / "a.txt"])
-    vrag.open(collection=home / "collection").ask("When does the ferry sail?")
-    store = RunStore(home / "collection" / "runs")
-    store.change_meta(*store.ids(), title="The ferry")
+    search(home)
     back_up(Collection.open(home / "collection"), home / "backups")
     return home
 
@@ -85,18 +74,8 @@ def search(home: Path) -> Any:  # noqa: ANN401 - whatever it is
     return Engine(Collection.open(home / "collection")).search([Query("ferry")], 3)
 
 
-def read_runs(home: Path) -> None:
-    store = RunStore(home / "collection" / "runs")
-    for run in store.ids():
-        for read in (store.meta, store.outline, store.read, store.started, store.conversation):
-            with clear_errors():
-                read(run)
-    check_runs(store)
-
-
 def read_backups(home: Path) -> None:
     store = BackupStore.open(home / "backups")
-    store.unfinished()
     for name in store.names():
         with clear_errors():
             store.read(name)
@@ -107,7 +86,6 @@ def read_backups(home: Path) -> None:
 ACTIONS: dict[str, Callable[[Path], object]] = {
     "search": search,
     "status": lambda home: status(Collection.open(home / "collection")),
-    "runs": read_runs,
     "backups": read_backups,
 }
 
@@ -117,7 +95,7 @@ def test_a_damaged_file_is_a_clear_error_or_not_needed(home: Path, tmp_path: Pat
     copy = shutil.copytree(home, tmp_path / "home")
     path = next(copy.glob(FILES[name]))
     whole = path.read_bytes()
-    wanted = {"runs", "backups"}.intersection(path.relative_to(copy).parts) or {"search", "status"}
+    wanted = {"backups"}.intersection(path.relative_to(copy).parts) or {"search", "status"}
     for content in damages(whole):
         path.write_bytes(content)
         for action in wanted:
@@ -126,6 +104,6 @@ def test_a_damaged_file_is_a_clear_error_or_not_needed(home: Path, tmp_path: Pat
     for content in (b"7", DEEP):
         path.write_bytes(content)
         with clear_errors():
-            verify(open_damaged(copy / "collection"))
+            verify(LocalLocation(copy / "collection"))
     path.write_bytes(whole)
     assert search(copy)

@@ -1,31 +1,34 @@
-"""The verification of recorded runs: every event line, picture and message, and the metadata."""
+"""The verification of recorded runs: the pages of the database, the events of each run, and all files."""
 
 from __future__ import annotations
 
-import hashlib
-import re
+import math
+import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import ValidationError
+import apsw
 
-from vrag.agent.events import AnswerGiven, Event, RunFailed, event_from_json
-from vrag.agent.runs.event_lines import END, EventLine, RunEnd, read_end, repair_lines, unseal_lines
-from vrag.agent.runs.run_meta import META, RunMeta
-from vrag.agent.runs.run_store import EVENTS, FILES, LOCK, RunStore, is_held
-from vrag.atomic_io import read_lines, write_lines, write_whole
-from vrag.index.integrity.checksums import checksum, flip_back
-from vrag.index.integrity.problems import ProblemKind, VerifyProblem, repair_seal
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
+from vrag.agent.runs.run_database import SCHEMA, RunDatabase
+from vrag.agent.runs.run_store import RunStore
+from vrag.atomic_io import replace_file, sync
+from vrag.errors import RunError
+from vrag.index.integrity.problems import ProblemKind, VerifyProblem
+from vrag.storage.connection import Connection, connect, connect_damaged
+from vrag.storage.wal import describe_wal_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from vrag.index.integrity.problems import Progress
 
-_FILE = re.compile(r"([0-9a-f]{64})\.(jpg|json)")
-_ADVICE = "What is left of it can be read in its folder. Ask again, or delete it: vrag runs delete."
+_ADVICE = (
+    "It cannot be made again. Restore a backup (vrag index restore), or delete the run: vrag runs delete."
+)
+_RESCUED, _DAMAGED = ".rescued", ".damaged"
+_EVENTS = 8
+"""Place of the column `events` of `runs`."""
 
 
 class RunReport(NamedTuple):
@@ -36,174 +39,202 @@ class RunReport(NamedTuple):
 
 
 def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | None = None) -> RunReport:
-    """Check all runs that nobody writes at the moment; with `repair`, flip single bits back.
+    """Check all runs; with `repair`, make a new database of a damaged one, with all runs that can be read.
 
-    Nothing else of a run can be made again. Nothing of it is deleted. Raises `RunError` if the collection is
-    gone, and `OSError` if a repair cannot be written.
+    The damaged one is kept beside it. Files cannot be made again; what killed processes left is deleted.
+    Raises `RunError` if the collection is gone, or a repair cannot be made.
     """
-    ids = sorted(store.stamps())
-    problems: list[VerifyProblem] = []
-    for number, run in enumerate(ids, 1):
-        if not is_held(store.directory / run / LOCK):
-            found = list(_RunCheck(store, run).run())
-            if repair and found:
-                _repair(store.directory / run)
-                left = {(problem.file, problem.detail) for problem in _RunCheck(store, run).run()}
-                found = [
-                    replace(problem, repaired=(problem.file, problem.detail) not in left) for problem in found
-                ]
-            problems += found
-        if progress:
-            progress(number, len(ids))
-    return RunReport(len(ids), tuple(problems))
+    store.check_place()
+    check = _RunCheck(store)
+    if not check.files.path.is_file():
+        return RunReport(0, ())
+    problems = list(check.run(progress))
+    if not repair or not problems:
+        return RunReport(check.runs, tuple(problems))
+    is_log_lost = check.is_refused and bool(describe_wal_damage(check.files.path))
+    lost = _rescue(check.files) if check.is_damaged else []
+    store.sweep()
+    after = _RunCheck(store)
+    left = {(problem.file, problem.detail) for problem in after.run(None)}
+    found = [replace(problem, repaired=(problem.file, problem.detail) not in left) for problem in problems]
+    found += map(after.describe_lost, lost)
+    return RunReport(after.runs, (*found, *([after.describe_lost_log()] if is_log_lost else [])))
 
 
 class _RunCheck:
-    """The check of a run of a store."""
+    """The check of the runs of a store."""
 
-    def __init__(self, store: RunStore, run: str) -> None:
-        self._directory = store.directory / run
-        self._within = store.within
+    def __init__(self, store: RunStore) -> None:
+        self.files, self._within = store.files, store.within
+        self.runs = 0
+        self.is_damaged = False
+        self.is_refused = False
+        """True if the database cannot be opened."""
 
-    def run(self) -> Iterator[VerifyProblem]:
-        """Yield the problems of the run."""
-        yield from self._check_meta()
-        if not (self._directory / EVENTS).is_file():
-            yield self._problem(
-                EVENTS, "It has no events: it was begun and not written.", ProblemKind.LEFTOVER
-            )
-            return
+    def run(self, progress: Progress | None) -> Iterator[VerifyProblem]:
+        """Yield the problems."""
+        found: list[str] = []
         try:
-            end = read_end(self._directory)
-        except (ValueError, KeyError, TypeError) as error:
-            yield self._problem(END, f"What it consists of is damaged: {error}.")
-            end = None
-        yield from self._check_events(end)
-        yield from self._check_files(end)
+            if (database := self.files.find()) is not None:
+                found = database.check()
+        except RunError as error:
+            database, found, self.is_refused = None, [error.message], True
+        self.is_damaged = bool(found)
+        for detail in found:
+            advice = "Repair it (vrag index verify --repair), or restore a backup: vrag index restore"
+            yield self._problem("runs", self.files.path, detail, advice=advice)
+        if database is not None and not found:
+            with database.read() as connection:
+                yield from self._check_runs(connection)
+                yield from self._check_files(connection, progress)
 
-    def _check_meta(self) -> Iterator[VerifyProblem]:
-        try:
-            data = (self._directory / META).read_bytes()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            yield self._problem(META, f"Its metadata cannot be read: {error.strerror}.")
-            return
-        try:
-            is_sound = check_seal(data, tuple(RunMeta.model_fields)) is not Seal.BROKEN
-            RunMeta.model_validate_json(data)
-        except ValidationError:
-            is_sound = False
-        if not is_sound:
-            advice = (
-                "Only administrators see it now. If it cannot be repaired, rename it to set a title again."
-            )
-            yield self._problem(META, "Its metadata, with owner and title, is damaged.", advice=advice)
+    def describe_lost(self, run: str) -> VerifyProblem:
+        """Describe a run that a repair left out."""
+        path = self.files.path
+        advice = f"It is still in {path.name}{_DAMAGED}. Restore a backup: vrag index restore"
+        return self._problem(f"run {run}", path, "It could not be read and is left out.", advice=advice)
 
-    def _check_events(self, end: RunEnd | None) -> Iterator[VerifyProblem]:
-        path = self._directory / EVENTS
-        size, lines, last = path.stat().st_size, read_lines(path), None
-        for number, line in enumerate(unseal_lines(lines), 1):
-            last, fault = _read_line(line, number)
-            if fault:
-                yield self._problem(EVENTS, f"Line {number} is damaged: {fault}.")
-        whole = sum(map(len, lines)) + len(lines)
-        if end is not None and size != end.bytes:
-            text = f"Its events have {size} bytes instead of {end.bytes}: {len(lines)} lines are left."
-            yield self._problem(EVENTS, text)
-        elif size > whole:
-            text = f"Its last line, {len(lines) + 1}, is torn: its process died, or the file was cut."
-            yield self._problem(EVENTS, text, ProblemKind.LEFTOVER)
-        elif end is None and _is_end(last) and unseal_lines(lines)[0].seal is Seal.SOUND:
-            yield self._problem(END, "What it consists of was not written.", ProblemKind.LEFTOVER)
+    def describe_lost_log(self) -> VerifyProblem:
+        """Describe what a repair could not read of a damaged log."""
+        path = self.files.path
+        detail = f"Events that were recorded last are lost with the damaged part of {path.name}-wal."
+        return self._problem("runs", path, detail, advice="Restore a backup, or ask again.")
 
-    def _check_files(self, end: RunEnd | None) -> Iterator[VerifyProblem]:
-        folder = self._directory / FILES
-        present = {path.name: path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
-        for name, path in present.items():
-            match = _FILE.fullmatch(name)
-            if match is None:
-                text = "It is no file of the run."
-                yield self._problem(f"{FILES}/{name}", text, ProblemKind.LEFTOVER)
-            elif hashlib.sha256(path.read_bytes()).hexdigest() != match[1]:
-                title = "A picture" if match[2] == "jpg" else "A message"
-                yield self._problem(f"{FILES}/{name}", f"{title} of it is not the one that was saved.")
-        for name in sorted(end.files.keys() - present.keys()) if end else ():
-            yield self._problem(f"{FILES}/{name}", "A file of it is missing.")
+    def _check_runs(self, connection: Connection) -> Iterator[VerifyProblem]:
+        counted = "SELECT count(*) FROM events WHERE run = runs.number"
+        for run, expected, events in connection.execute(
+            f"SELECT id, events, ({counted}) FROM runs ORDER BY id"  # noqa: S608
+        ).fetchall():
+            self.runs += 1
+            if events != expected:
+                detail = f"It has {events} of {expected} events."
+                yield self._problem(f"run {run}", self.files.path, detail)
+
+    def _check_files(self, connection: Connection, progress: Progress | None) -> Iterator[VerifyProblem]:
+        rows = connection.execute(
+            "SELECT blob, min(kind), min(id), count(DISTINCT id) FROM files JOIN runs ON runs.number = run "
+            "GROUP BY blob ORDER BY blob"
+        ).fetchall()
+        for done, (blob, kind, run, runs) in enumerate(rows, 1):
+            for name in self.files.blobs.damaged([blob]):
+                path = self.files.blobs.path(name)
+                title = "A picture" if kind == "jpg" else "A message"
+                more = f", and of {runs - 1} more," if runs > 1 else ""
+                detail = f"{title} of it{more} is {'damaged' if path.exists() else 'missing'}."
+                yield self._problem(f"run {run}", path, detail)
+            if progress:
+                progress(done, len(rows))
+        if stray := self.files.blobs.count_stray({blob for blob, *_ in rows}):
+            detail = f"{stray} files are named by no run: a killed process left them."
+            blobs = self.files.directory / "blobs"
+            yield self._problem("runs", blobs, detail, ProblemKind.LEFTOVER, advice="")
 
     def _problem(
-        self, name: str, detail: str, kind: ProblemKind = ProblemKind.DAMAGE, advice: str = _ADVICE
+        self,
+        subject: str,
+        path: Path,
+        detail: str,
+        kind: ProblemKind = ProblemKind.DAMAGE,
+        advice: str = _ADVICE,
     ) -> VerifyProblem:
-        path = self._directory / name
-        file = path.relative_to(self._within) if self._within else path
-        advice = "" if kind is ProblemKind.LEFTOVER else advice
-        return VerifyProblem("", f"run {self._directory.name}", detail, kind, file.as_posix(), advice=advice)
+        within = Path(os.path.abspath(self._within)) if self._within else None  # noqa: PTH100 - links stay
+        file = path.relative_to(within) if within and path.is_relative_to(within) else path
+        return VerifyProblem("", subject, detail, kind, file.as_posix(), advice=advice)
 
 
-def _read_line(line: EventLine, number: int) -> tuple[Event | None, str]:
-    """Return the event of a line, and what is wrong with it."""
-    if line.seal is Seal.BROKEN:
-        return None, "its checksum does not match"
-    try:
-        event = event_from_json(line.data)
-    except ValidationError as error:
-        return None, error.errors()[0]["msg"]
-    return event, "" if event.seq == number - 1 else f"it is event {event.seq}"
+def _rescue(files: RunDatabase) -> list[str]:
+    """Put a new database in the place of a damaged one, with all runs that can be read whole.
+
+    Returns the ids of the others.
+    """
+    if files.is_recording():
+        raise RunError("Questions are being answered, so their runs cannot be repaired.", "Stop them first.")
+    path = files.path
+    target = path.with_name(f".{path.name}{_RESCUED}")
+    with files.writer_lock.hold():
+        for ending in ("", "-wal", "-shm"):
+            target.with_name(target.name + ending).unlink(missing_ok=True)
+        source, rescued = connect_damaged(path), connect(target, write=True)
+        try:
+            lost, kept = _copy(source, rescued)
+            if lost and not kept:
+                raise _beyond_repair(path, "no run can be read whole")
+            rescued.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            raise _beyond_repair(path, str(error)) from error
+        finally:
+            source.close()
+            rescued.close()
+        for ending in ("-wal", "-shm", ""):  # a log must not be applied to another database
+            old = path.with_name(path.name + ending)
+            target.with_name(target.name + "-wal").unlink(missing_ok=True)
+            if old.exists():
+                os.replace(old, old.with_name(old.name + _DAMAGED))  # noqa: PTH105 - replaces an older one
+        target.with_name(target.name + "-shm").unlink(missing_ok=True)
+        replace_file(target, path)
+        sync(path.parent)
+    return lost
 
 
-def _is_end(event: Event | None) -> bool:
-    return isinstance(event, AnswerGiven | RunFailed)
+def _beyond_repair(path: Path, reason: str) -> RunError:
+    return RunError(
+        f"{path} is damaged beyond repair: {reason}.",
+        "Restore a backup (vrag index restore), or move it away: new runs are recorded without it.",
+    )
 
 
-def _repair(directory: Path) -> None:
-    """Flip back single bits; write the list of files of a finished run where it is missing or damaged."""
-    events = directory / EVENTS
-    meta = directory / META
-    if meta.is_file() and check_seal(meta.read_bytes(), tuple(RunMeta.model_fields)) is Seal.BROKEN:
-        _repair_small(meta)
-    if not events.is_file():
-        return
-    try:
-        end = read_end(directory)
-    except (ValueError, KeyError, TypeError):
-        _repair_small(directory / END)
-        end = None
-    data = events.read_bytes()
-    lines = data.split(b"\n")[:-1]
-    is_sealed = any(line.seal is not Seal.MISSING for line in unseal_lines(lines))
-    repaired = repair_lines(lines) if is_sealed else lines
-    if repaired != lines:
-        write_lines(events, repaired)
-    elif end is not None and data and len(data) == end.bytes and not data.endswith(b"\n"):
-        write_whole(events, data[:-1] + b"\n")
-    _repair_files(directory, end)
-    if end is None and not (directory / END).is_file() and repaired and _ends(repaired):
-        sums = {path.name: _sum(path) for path in sorted((directory / FILES).glob("*.*"))}
-        write_whole(directory / END, seal_json({"bytes": events.stat().st_size, "files": sums}))
+def _copy(source: Connection, rescued: Connection) -> tuple[list[str], int]:
+    """Copy the runs that can be read whole; return the ids of the others, and the number of those."""
+    rows = source.execute("SELECT * FROM runs ORDER BY number").fetchall()
+    rescued.execute("BEGIN IMMEDIATE")
+    for step in SCHEMA.steps:
+        for _ in rescued.execute(step):
+            pass
+    rescued.pragma("application_id", SCHEMA.application)
+    rescued.pragma("user_version", SCHEMA.version)
+    _insert(rescued, "events", _scan(source, "events", "number"))
+    files = _scan(source, "files", "run, blob, kind")
+    _insert(rescued, "files", files)
+    counted = dict(rescued.execute("SELECT run, count(*) FROM events GROUP BY run").fetchall())
+    whole = [row for row in rows if counted.get(row[0], 0) == row[_EVENTS] and not files.may_lack(row[0])]
+    _insert(rescued, "runs", _Rows(whole))
+    for table in ("events", "files"):  # of deleted runs, too
+        rescued.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT number FROM runs)")  # noqa: S608
+    rescued.execute("COMMIT")
+    for _ in rescued.execute("VACUUM"):
+        pass
+    return [row[1] for row in rows if row not in whole], len(whole)
 
 
-def _repair_files(directory: Path, end: RunEnd | None) -> None:
-    for name, expected in end.files.items() if end else ():
-        path = directory / FILES / name
-        if path.is_file() and hashlib.sha256(data := path.read_bytes()).hexdigest() != path.stem:
-            repaired = flip_back(data, expected)
-            if repaired is not None and hashlib.sha256(repaired).hexdigest() == path.stem:
-                write_whole(path, repaired)
+class _Rows(NamedTuple):
+    """The rows of a table that can be read."""
+
+    values: list[tuple[Any, ...]]
+    gap: tuple[float, float] | None = None
+    """The runs of the rows beside those that cannot be read; None if all can."""
+
+    def may_lack(self, run: int) -> bool:
+        """Return whether rows of a run may be among those that cannot be read."""
+        return self.gap is not None and self.gap[0] <= run <= self.gap[1]
 
 
-def _repair_small(path: Path) -> None:
-    repaired = repair_seal(path.read_bytes())
-    if repaired is not None:
-        write_whole(path, repaired)
+def _scan(source: Connection, table: str, key: str) -> _Rows:
+    """Read a table from both ends up to what cannot be read. `run` is a column of it."""
+    rows: dict[str, list[tuple[Any, ...]]] = {"ASC": [], "DESC": []}
+    for order, values in rows.items():
+        by = ", ".join(f"{column} {order}" for column in key.split(", "))
+        try:
+            for row in source.execute(f"SELECT run, * FROM {table} NOT INDEXED ORDER BY {by}"):  # noqa: S608
+                values.append(row)
+        except apsw.Error:
+            continue
+        return _Rows([row[1:] for row in values])
+    first, last = rows.values()
+    gap = first[-1][0] if first else -math.inf, last[-1][0] if last else math.inf
+    return _Rows([row[1:] for row in (*first, *reversed(last))], gap)
 
 
-def _ends(lines: Sequence[bytes]) -> bool:
-    last = unseal_lines(list(lines))[-1]
-    try:
-        return last.seal is Seal.SOUND and _is_end(event_from_json(last.data))
-    except ValidationError:
-        return False
-
-
-def _sum(path: Path) -> int:
-    return checksum(path.read_bytes())
+def _insert(rescued: Connection, table: str, rows: _Rows) -> None:
+    if rows.values:
+        marks = ", ".join("?" * len(rows.values[0]))
+        rescued.executemany(f"INSERT INTO {table} VALUES ({marks})", rows.values)  # noqa: S608

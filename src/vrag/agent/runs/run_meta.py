@@ -1,21 +1,12 @@
-"""The metadata of a run: its owner, where it was asked, and what people noted about it afterwards.
-
-It is kept in `meta.json` beside the events, which never change. A file that is missing or damaged says that
-the run has no owner: then only administrators see it. A deletion of runs tells the two apart (`load_meta`).
-"""
+"""The metadata of a run: its owner, where it was asked, and what people noted about it afterwards."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from vrag.atomic_io import write_whole
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-
-META = "meta.json"
 MAX_TITLE_CHARS = 200
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Characters that end lines, steer terminals, or turn the direction of all that follows."""
@@ -29,7 +20,7 @@ class Via(StrEnum):
     OPENAI = "openai"
     MCP = "mcp"
     CLI = "cli"
-    """The command line or Python; also runs of former versions, which did not note it."""
+    """The command line or Python."""
 
 
 PROGRAMS = frozenset({Via.API, Via.OPENAI, Via.MCP})
@@ -51,32 +42,6 @@ class RunMeta(BaseModel):
     """True if the conversation stands before others in lists."""
     shared: bool = False
     """True if every user may read the conversation."""
-
-
-def load_meta(directory: Path) -> RunMeta | None:
-    """Read the metadata of the run in a directory; the defaults if it has none, None if it is damaged."""
-    try:
-        data = (directory / META).read_bytes()
-    except FileNotFoundError:
-        return RunMeta()
-    except OSError:
-        return None
-    if check_seal(data, tuple(RunMeta.model_fields)) is Seal.BROKEN:
-        return None
-    try:
-        return RunMeta.model_validate_json(data)
-    except ValidationError:
-        return None
-
-
-def read_meta(directory: Path) -> RunMeta:
-    """Read the metadata of the run in a directory; the defaults if it has none that can be read."""
-    return load_meta(directory) or RunMeta()
-
-
-def write_meta(directory: Path, meta: RunMeta) -> None:
-    """Write the metadata of the run in a directory, at once. Raises `OSError` if the disk refuses."""
-    write_whole(directory / META, seal_json(meta.model_dump(mode="json")))
 
 
 def clean_title(text: str) -> str:

@@ -1,31 +1,24 @@
-"""Runs on disk: one directory each, with the events and the files that they name by hash.
+"""Recorded runs: the events and the files that they name by hash, in a database with its blobs.
 
-`<runs>/<id>/events.jsonl` holds one event a line, with a checksum, and is only ever appended to; `files/`
-holds pictures (`<sha256>.jpg`) and messages (`<sha256>.json`); `meta.json` has the owner and the title;
-`end.json` says what a finished run consists of. A process that dies in mid-run leaves a run without an end,
-at worst with a torn last line, which reading leaves out. Whoever writes a run holds `lock` meanwhile: the
-operating system frees it with the process, however that ends.
+Runs are only ever appended to. A process that dies in mid-run leaves a run without an end, with all events
+that anybody was shown. `recorder` writes, `run_database` knows the files.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
-import logging
-import os
+import json
 import re
 import secrets
-import shutil
-import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vrag.agent.events import (
@@ -38,38 +31,18 @@ from vrag.agent.events import (
     event_from_json,
 )
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
-from vrag.agent.runs.event_lines import END, seal_line, unseal_line, unseal_lines
-from vrag.agent.runs.run_meta import RunMeta, read_meta, write_meta
+from vrag.agent.runs.recorder import Recorder, RunLog
+from vrag.agent.runs.run_database import RunDatabase, delete_rows
+from vrag.agent.runs.run_meta import RunMeta, Via
 from vrag.agent.runs.run_result import OUTLINED, RunResult
-from vrag.atomic_io import (
-    Journal,
-    atomic_file,
-    make_directory,
-    read_lines,
-    sync,
-    sync_files,
-    write_whole,
-)
-from vrag.errors import REPAIR_COMMAND, CorpusError, RunError
-from vrag.index.integrity.checksums import checksum
-from vrag.index.integrity.sealed_json import Seal, seal_json
+from vrag.errors import CorpusError, RunError
 from vrag.parsing import parse_json
 
-if sys.platform != "win32":
-    import fcntl
+if TYPE_CHECKING:
+    from vrag.storage.connection import Connection
 
-log = logging.getLogger("vrag.agent")
-EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
-LOCK_PROBE_SECONDS = 0.2
-"""Timeout of a lock probe on Windows, where probing takes the lock briefly: for less than this."""
-META_LOCK = ".meta.lock"
-"""Held while the metadata of a run is changed, so that of two changes at once none is lost."""
-_DELETED = ".deleted"
-"""End of the name of a directory that is being deleted. It begins with a dot: no run has such a name."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f-]{1,40}")
-_TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
-"""Prefix of a line that `RunLog` wrote."""
 
 
 class RunState(StrEnum):
@@ -83,12 +56,61 @@ class RunState(StrEnum):
     """It has no end, and no process writes it any more: its process died."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run as it lies on disk."""
+class RunRow(NamedTuple):
+    """What lists show of a run."""
 
     id: str
-    directory: Path
+    recorder: str
+    """The lock file of the process that writes it; empty if none does."""
+    owner: str
+    via: Via
+    title: str
+    pinned: bool
+    shared: bool
+    events: int
+    """Number of its events."""
+    bytes: int
+    """Bytes of its events."""
+    session: str
+    """The first run of its conversation; empty for that run itself."""
+    question: str
+    agent: str
+    collection: str
+    """Empty for all."""
+    answer: str | None
+    stop_reason: str | None
+    """Why it ended; None as long as it has no end."""
+    outcome: str | None
+    """`answered` or `failed`; None as long as it has no end."""
+
+    @property
+    def meta(self) -> RunMeta:
+        """Its metadata."""
+        return RunMeta(
+            owner=self.owner, via=self.via, title=self.title, pinned=self.pinned, shared=self.shared
+        )
+
+
+class RunCount(NamedTuple):
+    """The number of runs of an owner that came by an interface."""
+
+    owner: str
+    via: Via
+    runs: int
+    pinned: int
+    """Number of those that are pinned."""
+
+
+_COLUMNS = ", ".join(RunRow._fields)
+_VIAS = {str(via): via for via in Via}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it was recorded."""
+
+    id: str
+    store: RunStore
     events: tuple[Event, ...]
 
     @property
@@ -115,17 +137,13 @@ class StoredRun:
         documents = tuple(dict.fromkeys(evidence.document_id for evidence in result.rests))
         return bounded((*started.history, PreviousTurn(started.question, result.answer, documents)))
 
-    def file(self, sha256: str, suffix: str = "jpg") -> Path:
-        """Return the path of the file of this hash."""
-        return self.directory / FILES / f"{sha256}.{suffix}"
-
     def read_file(self, sha256: str, suffix: str = "jpg") -> bytes:
-        """Read the file of this hash. Raises `OSError`, also if it is damaged."""
-        path = self.file(sha256, suffix)
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise OSError(errno.EIO, "it is damaged; run: vrag index verify", os.fspath(path))
-        return data
+        """Read the file of this hash. Raises `OSError`, also if it is damaged or no file of the run."""
+        return self.store.read_file(self.id, sha256, suffix)
+
+    def path(self, sha256: str) -> Path:
+        """Return where the picture of this hash is, a JPEG file, for programs that read it."""
+        return self.store.files.blobs.path(sha256)
 
     def read_question(self) -> Question:
         """Return the question as it was asked, with its history and its pictures.
@@ -149,11 +167,9 @@ class StoredRun:
         from vrag.corpus.formats.image import open_picture
 
         try:
-            jpeg = self.file(sha256).read_bytes() if _HASH.fullmatch(sha256) else b""
+            jpeg = self.read_file(sha256)
         except OSError as error:
             raise RunError(f"A picture of the run {self.id} cannot be read: {error.strerror}.") from error
-        if hashlib.sha256(jpeg).hexdigest() != sha256:
-            raise RunError(f"A picture of the run {self.id} is not the one that came with its question.")
         try:
             with open_picture(io.BytesIO(jpeg), MAX_OPENED) as image:
                 return QuestionImage(jpeg, sha256, *image.size)
@@ -162,65 +178,23 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunLog:
-    """A run being written."""
-
-    id: str
-    directory: Path
-    journal: Journal
-    durable: bool
-    """True if what is written is on the disk when `write` returns; False if it is in the files."""
-    sums: dict[str, int] = field(default_factory=dict[str, int])
-    """Checksums of the files that were saved, by name."""
-    _unsynced: list[Path] = field(default_factory=list[Path])
-    """Files that the next event may name."""
-
-    def write(self, event: Event) -> None:
-        """Append an event, once the files that were saved before are on the disk.
-
-        Raises `RunError` if the disk refuses. Nothing of the event is in the file then.
-        """
-        with _writing(self.directory):
-            if self._unsynced:
-                paths, self._unsynced[:] = list(self._unsynced), ()
-                sync_files(paths)
-                sync(self.directory / FILES)
-            self.journal.append(seal_line(event.model_dump_json().encode()))
-        if isinstance(event, AnswerGiven | RunFailed):
-            self._write_end()
-
-    def _write_end(self) -> None:
-        """Write what the run consists of; where the disk refuses, its events are complete without it."""
-        try:
-            size = (self.directory / EVENTS).stat().st_size
-            write_whole(self.directory / END, seal_json({"bytes": size, "files": self.sums}))
-        except OSError as error:
-            log.warning("%s cannot be written: %s.", self.directory / END, error.strerror)
-
-    def save(self, name: str, data: bytes) -> None:
-        """Keep a file under its hash; a file that is there already is left alone."""
-        self.sums[name] = checksum(data)
-        target = self.directory / FILES / name
-        if not target.exists():
-            with _writing(self.directory), atomic_file(target, durable=False) as file:
-                file.write(data)
-            if self.durable:
-                self._unsynced.append(target)
-
-    def file(self, sha256: str) -> Path:
-        """Return the path of the picture of this hash."""
-        return self.directory / FILES / f"{sha256}.jpg"
-
-
-@dataclass(frozen=True, slots=True)
 class RunStore:
-    """The directory of all runs of a collection."""
+    """A directory of recorded runs, which need not exist."""
 
     directory: Path
     within: Path | None = None
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
     durable: bool = True
     """True if an event is on the disk before anybody is shown it."""
+    _recorder: Recorder = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_recorder", Recorder.of(self.directory, durable=self.durable))
+
+    @property
+    def files(self) -> RunDatabase:
+        """The database and its blobs."""
+        return self._recorder.files
 
     @contextmanager
     def record(self, meta: RunMeta | None = None, run: str | None = None) -> Generator[RunLog]:
@@ -230,58 +204,64 @@ class RunStore:
         the id of a run that was made elsewhere.
         """
         self.check_place()
-        run = run or new_run_id()
-        directory = self.directory / run
-        with ExitStack() as stack:
-            with _writing(self.directory):
-                make_directory(directory / FILES)
-                # Before there are events: who finds the run finds it locked.
-                stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
-                if meta is not None:
-                    write_meta(directory, meta)
-                journal = stack.enter_context(Journal(directory / EVENTS, durable=self.durable))
-            yield RunLog(run, directory, journal, self.durable)
+        log = self._recorder.begin(run or new_run_id(), meta or RunMeta())
+        try:
+            yield log
+        finally:
+            log.close()
+
+    def add(
+        self, run: str, events: Sequence[Event], files: Mapping[str, bytes], meta: RunMeta | None = None
+    ) -> None:
+        """Write a whole run that was made elsewhere; it is on the disk when this returns.
+
+        Raises `RunError` if there is a run of this id, or the disk refuses. Nothing of it is recorded then.
+        """
+        self.check_place()
+        self._recorder.add(run, meta or RunMeta(), events, files)
 
     def ids(self) -> list[str]:
         """Return the ids of all runs, the newest first.
 
         Raises `RunError` if the collection that has them is gone.
         """
-        return sorted((run for run in self.stamps() if self.has_events(run)), reverse=True)
+        return [id for (id,) in self._select("id FROM runs ORDER BY id DESC")]
 
-    def stamps(self) -> dict[str, int]:
-        """Return the ids of all directories of runs, and when each last got or lost a file, in nanoseconds.
+    def rows(self, where: str = "", parameters: Sequence[Any] = (), limit: int = -1) -> list[RunRow]:
+        """Return what lists show of all runs, or of those for which a condition in SQL holds, newest first.
 
-        Both the first event of a run and a change of its metadata set a new time. Raises `RunError` if the
-        collection that has them is gone.
+        Raises `RunError` if the collection that has them is gone.
         """
-        self.check_place()
-        try:
-            with os.scandir(self.directory) as entries:
-                return {e.name: e.stat().st_mtime_ns for e in entries if not e.name.startswith(".")}
-        except (FileNotFoundError, NotADirectoryError):  # no runs yet; or one was deleted just now
-            return self.stamps() if self.directory.is_dir() else {}
+        condition = f" WHERE {where}" if where else ""
+        clauses = f"{_COLUMNS} FROM runs{condition} ORDER BY id DESC LIMIT ?"
+        return list(map(_row_of, self._select(clauses, (*parameters, limit))))
 
-    def has_events(self, run: str) -> bool:
+    def counts(self) -> list[RunCount]:
+        """Return the numbers of runs by owner and interface."""
+        clauses = "owner, via, count(*), sum(pinned) FROM runs GROUP BY owner, via"
+        return [RunCount(owner, _VIAS[via], *rest) for owner, via, *rest in self._select(clauses)]
+
+    def row(self, run: str) -> RunRow | None:
+        """Return what lists show of a run, by its whole id; None if there is no such run."""
+        rows = self.rows("id = ?", [run])
+        return rows[0] if rows else None
+
+    def has_run(self, run: str) -> bool:
         """Return whether there is a run of this whole id."""
-        return (self.directory / run / EVENTS).is_file()
+        return bool(self._select("1 FROM runs WHERE id = ?", [run]))
 
     def read(self, run: str) -> StoredRun:
         """Read a run by its id or by the unambiguous beginning of one; `last` is the newest.
 
-        Raises `RunError` if there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or it is damaged.
         """
-        directory = self.directory / self._resolve(run)
-        lines = _read_lines(directory)
-        events = tuple(_read_event(line, number, directory) for number, line in enumerate(lines, 1))
-        if not events or not isinstance(events[0], RunStarted):
-            raise self._without_events(directory.name)
-        return StoredRun(directory.name, directory, events)
+        id = self.find(run)
+        return StoredRun(id, self, tuple(self._read_events(id)))
 
     def settled(self, run: str) -> tuple[StoredRun, RunState]:
         """Read a run and its state consistently; the run is named as for `read`.
 
-        Raises `RunError` if there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or it is damaged.
         """
         stored = self.read(run)
         state = self.state(stored.id, ended=stored.has_end)
@@ -293,127 +273,158 @@ class RunStore:
     def outline(self, run: str) -> RunResult:
         """Return the result of a run without its steps, for lists; the run is named by its whole id.
 
-        Raises `RunError` if there is no such run or its file is damaged.
+        Raises `RunError` if there is no such run or it is damaged.
         """
-        directory = self.directory / self._resolve(run)
-        lines = _read_lines(directory)
-        if not lines:
-            raise self._without_events(directory.name)
-        relevant = (
-            (number, line)
-            for number, line in enumerate(lines, 1)
-            if number in {1, len(lines)}
-            or (begin := _TYPE.match(line)) is None
-            or begin[1].decode() in OUTLINED
+        types = ", ".join(f"'{name}'" for name in sorted(OUTLINED))
+        last = "SELECT max(number) FROM events WHERE run = (SELECT number FROM runs WHERE id = ?1)"
+        return RunResult.of(
+            self._read_events(self.find(run), f"AND (type IN ({types}) OR events.number = ({last}))")
         )
-        return RunResult.of(_read_event(line, number, directory) for number, line in relevant)
 
     def started(self, run: str) -> RunStarted:
         """Return how a run began, by its whole id.
 
         Raises `RunError` if there is no such run, or it has not begun.
         """
-        directory = self.directory / self._resolve(run)
-        with (directory / EVENTS).open("rb") as file:
-            line = file.readline()
-        data, seal = unseal_line(line.rstrip(b"\n"))
-        _check_seal(seal, 1, directory)
-        _check_version(data, directory)
-        event = _read_event(data, 1, directory) if line.endswith(b"\n") else None
-        if not isinstance(event, RunStarted):
-            raise self._without_events(directory.name)
-        return event
+        first = self._read_events(self.find(run), "AND type = 'run_started'")[0]
+        assert isinstance(first, RunStarted)
+        return first
 
     def conversation(self, run: str) -> tuple[str, ...]:
         """Return the ids of the runs of a run's conversation, the first one first; the run by its whole id.
 
-        Raises `RunError` if there is no such run, or it has not begun.
+        Raises `RunError` if there is no such run.
         """
-        first = self.started(run).session or run
-        later = (each for each in self.ids() if each > first and self._follows(each, first))
-        return (*([first] if self.has_events(first) else []), *sorted(later))
-
-    def _follows(self, run: str, first: str) -> bool:
-        try:
-            return self.started(run).session == first
-        except (RunError, OSError):
-            return False
+        row = self.row(self.find(run))
+        first = row.session if row and row.session else run
+        return tuple(
+            id for (id,) in self._select("id FROM runs WHERE id = ?1 OR session = ?1 ORDER BY id", [first])
+        )
 
     def meta(self, run: str) -> RunMeta:
-        """Return the metadata of a run, by its whole id; the defaults if it has none."""
-        return read_meta(self.directory / run)
+        """Return the metadata of a run, by its whole id; the defaults if there is no such run."""
+        row = self.row(run)
+        return row.meta if row else RunMeta()
 
     def change_meta(self, run: str, **changes: str | bool) -> RunMeta:
         """Change fields of the metadata of a run, by its whole id, and return all of it.
 
         Raises `RunError` if there is no such run, or it cannot be written.
         """
-        directory = self.directory / self._resolve(run)
-        with self.lock_metas():
-            meta = self.meta(directory.name).model_copy(update=changes)
-            write_meta(directory, meta)
-            return meta
+        id = self.find(run)
+        names = [name for name in changes if name in RunMeta.model_fields]
+        values = [changes[name] for name in names]
+        columns = ", ".join(f"{name} = ?" for name in names)
+
+        with self.changing() as connection:
+            if columns:
+                connection.execute(f"UPDATE runs SET {columns} WHERE id = ?", (*values, id))  # noqa: S608
+        return self.meta(id)
 
     @contextmanager
-    def lock_metas(self) -> Generator[None]:
-        """Keep others from changing metadata. Raises `RunError` if the directory cannot be written."""
-        with _writing(self.directory), FileLock(self.directory / META_LOCK, is_singleton=False):
-            yield
+    def changing(self) -> Generator[Connection]:
+        """Change the database in one commit. Raises `RunError` if it cannot be written."""
+        self.check_place()
+        with self._recorder.explain():
+            database = self.files.create()
+            with database.write() as connection:
+                self.files.check_place()
+                yield connection
+        with suppress(RunError):  # another process is writing, and empties the log
+            database.checkpoint(0)
 
     def delete(self, run: str) -> None:
-        """Delete a run with its pictures, by its whole id.
+        """Delete a run with its pictures, by its whole id. No byte of it is left when this returns.
 
-        It is gone at once: a process that dies meanwhile leaves a directory that is no run, and that `sweep`
-        removes. Raises `RunError` if there is no such run, some process writes it, or the disk refuses.
+        A process that dies meanwhile leaves either the run, or files of it that `sweep` removes. Raises
+        `RunError` if there is no such run, some process writes it, or the disk refuses.
         """
-        directory = self.directory / run
-        if not (_ID.fullmatch(run) and directory.is_dir()):  # one without events can be deleted too
-            directory = self.directory / self._resolve(run)
-        if is_held(directory / LOCK):
-            raise RunError(f"The run {directory.name} is in progress.", "Stop it first.")
-        with _writing(self.directory):
-            directory.rename(self.directory / f".{directory.name}{_DELETED}")
-            sync(self.directory)
-        self.sweep()
+        id = self.find(run)
+        with self.changing() as connection:
+            self.delete_all(connection, [id])
+        self.erase()
+
+    def delete_all(self, connection: Connection, runs: Iterable[str]) -> None:
+        """Delete runs in a commit; `erase` is to follow it. Raises `RunError` if one is in progress."""
+        numbers: list[int] = []
+        for run in runs:
+            statement = "SELECT number, recorder FROM runs WHERE id = ?"
+            found = connection.execute(statement, (run,)).fetchone()
+            if found is not None and self.files.is_recorded(found[1]):
+                raise RunError(f"The run {run} is in progress.", "Stop it first.")
+            if found is not None:
+                numbers.append(found[0])
+        delete_rows(connection, numbers)
+
+    def erase(self) -> None:
+        """Remove what deleted runs left: their files, and their events in the log."""
+        with self._recorder.explain():
+            self.files.erase()
+            self.files.vacuum_if_needed()
 
     def sweep(self) -> None:
-        """Remove what is left of deleted runs."""
-        for directory in self.directory.glob(f".*{_DELETED}"):
-            shutil.rmtree(directory, ignore_errors=True)
+        """Remove what killed processes left of deleted runs, and of runs that were not written."""
+        self.files.sweep()
 
-    def file(self, run: str, sha256: str) -> Path:
-        """Return the path of the picture of this hash of a run, by its whole id."""
-        return self.directory / run / FILES / f"{sha256}.jpg"
+    def file_names(self, run: str) -> list[str]:
+        """Return the names of the files of a run, by its whole id: `<sha256>.jpg` and `<sha256>.json`."""
+        clauses = (
+            "blob, kind FROM files WHERE run = (SELECT number FROM runs WHERE id = ?) ORDER BY blob, kind"
+        )
+        return [f"{blob}.{kind}" for blob, kind in self._select(clauses, [run])]
 
-    def is_sound(self, run: str, sha256: str) -> bool:
-        """Return whether a picture of a run, by its whole id, is as it was saved; also where it is gone."""
-        try:
-            with self.file(run, sha256).open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-        except OSError:
-            return True
+    def measure_files(self, runs: Sequence[str], *, shared: bool = False) -> int:
+        """Return the bytes of the files that only these runs have, by their whole ids; or of all."""
+        chosen = "SELECT number FROM runs WHERE id IN (SELECT value FROM json_each(?))"
+        condition = "max" if shared else "min"
+        sizes = f"max(bytes) FROM files GROUP BY blob HAVING {condition}(run IN ({chosen}))"
+        return sum(size for (size,) in self._select(sizes, [json.dumps(list(runs))]))
 
-    def length(self, run: str) -> int:
-        """Return the size of the events of a run in bytes, by its whole id.
-
-        Raises `OSError` if there is no such run.
-        """
-        return (self.directory / run / EVENTS).stat().st_size
+    def read_file(self, run: str, sha256: str, suffix: str = "jpg") -> bytes:
+        """Read a file of a run, by its whole id. Raises `OSError` if the run has none, or it is damaged."""
+        clauses = "1 FROM files WHERE run = (SELECT number FROM runs WHERE id = ?) AND blob = ? AND kind = ?"
+        if not _HASH.fullmatch(sha256) or not self._select(clauses, [run, sha256, suffix]):
+            raise FileNotFoundError(errno.ENOENT, "it is no file of the run", f"{sha256}.{suffix}")
+        return self.files.blobs.read(sha256)
 
     def state(self, run: str, *, ended: bool) -> RunState:
         """Return whether a run is over."""
         if ended:
             return RunState.FINISHED
-        return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
+        row = self.row(run)
+        return self.state_of(row) if row and not row.stop_reason else RunState.INTERRUPTED
+
+    def state_of(self, row: RunRow) -> RunState:
+        """Return the state of a run by what lists show of it."""
+        if row.stop_reason is not None:
+            return RunState.FINISHED
+        return RunState.RUNNING if self.files.is_recorded(row.recorder) else RunState.INTERRUPTED
 
     def is_starting(self, run: str) -> bool:
         """Return whether some process writes a run, by its whole id, that has no event yet."""
-        try:
-            with (self.directory / run / EVENTS).open("rb") as file:
-                begun = file.readline().endswith(b"\n")
-        except OSError:
-            return False
-        return not begun and is_held(self.directory / run / LOCK)
+        row = self.row(run)
+        return row is not None and not row.events and self.files.is_recorded(row.recorder)
+
+    def check_place(self) -> None:
+        """Check that the collection with the runs exists; raise `RunError` if it is gone."""
+        if self.within is not None and not self.within.is_dir():
+            raise RunError(f"The collection {self.within} is gone.", "Move it back.")
+
+    def _select(self, clauses: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; none if nothing was recorded yet."""
+        self.check_place()
+        return self.files.select(clauses, parameters)
+
+    def _read_events(self, run: str, condition: str = "") -> list[Event]:
+        """Read the events of a run, or those for which a condition holds; the first is its start."""
+        clauses = "data FROM events WHERE run = (SELECT number FROM runs WHERE id = ?1)"
+        rows = self._select(f"{clauses} {condition} ORDER BY events.number", [run])
+        if rows:
+            _check_version(rows[0][0], run)
+        events = [_read_event(data, number, run) for number, (data,) in enumerate(rows, 1)]
+        if not events or not isinstance(events[0], RunStarted):
+            raise self._without_events(run)
+        return events
 
     def _without_events(self, run: str) -> RunError:
         if self.is_starting(run):
@@ -424,15 +435,14 @@ class RunStore:
             f"The run {run} is empty: it ended before its first event.", "Ask the question again."
         )
 
-    def check_place(self) -> None:
-        """Check that the collection with the runs exists; raise `RunError` if it is gone."""
-        if self.within is not None and not self.within.is_dir():
-            raise RunError(f"The collection {self.within} is gone.", "Move it back.")
+    def find(self, run: str) -> str:
+        """Return the id of a run by the unambiguous beginning of one; `last` is the newest.
 
-    def _resolve(self, run: str) -> str:
+        Raises `RunError` if there is no such run.
+        """
         if run != "last" and not _ID.fullmatch(run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
-        if (self.directory / run / EVENTS).is_file():
+        if run != "last" and self.has_run(run):
             return run
         ids = self.ids()
         if run == "last" and ids:
@@ -454,77 +464,31 @@ def new_run_id(random_bytes: int = 2) -> str:
     return f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(random_bytes)}"
 
 
-def is_held(lock: Path) -> bool:
-    """Return whether some process holds the `FileLock` of this path; False where there is no such file.
-
-    Any number may ask at one time: where the operating system has shared locks, those who ask share one.
-    """
-    try:
-        if sys.platform == "win32":
-            if lock.exists():
-                interval = LOCK_PROBE_SECONDS / 20
-                probe = FileLock(lock, timeout=LOCK_PROBE_SECONDS, poll_interval=interval, is_singleton=False)
-                with probe:
-                    return False
-        else:
-            with lock.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (Timeout, BlockingIOError):
-        return True
-    except OSError:  # there is no file, or none that can be locked
-        return False
-    return False
+def _row_of(values: tuple[Any, ...]) -> RunRow:
+    id, recorder, owner, via, title, pinned, shared, *rest = values
+    return RunRow(id, recorder, owner, _VIAS[via], title, bool(pinned), bool(shared), *rest)
 
 
-@contextmanager
-def _writing(directory: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"Runs cannot be written to {directory}: {error.strerror}.",
-            "Free some disk space or fix the permissions, or name another folder: VRAG_RUNS_DIR.",
-        ) from error
-
-
-def _read_lines(directory: Path) -> list[bytes]:
-    """Return the JSON of the events of a run, without a torn last line; check it by its checksums."""
-    lines = unseal_lines(read_lines(directory / EVENTS))
-    for number, line in enumerate(lines, 1):
-        _check_seal(line.seal, number, directory)
-    if lines:
-        _check_version(lines[0].data, directory)
-    return [line.data for line in lines]
-
-
-def _check_seal(seal: Seal, number: int, directory: Path) -> None:
-    if seal is Seal.BROKEN:
-        raise RunError(
-            f"Line {number} of the run {directory.name} is damaged: its checksum does not match.",
-            f"Run: {REPAIR_COMMAND}",
-        )
-
-
-def _check_version(line: bytes, directory: Path) -> None:
+def _check_version(data: bytes, run: str) -> None:
     """Refuse a run of a layout of events that is not read; what is no event at all is left to the reader."""
     try:
-        version = parse_json(line).get("schema_version", SCHEMA_VERSION)
+        version = parse_json(data).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
         return
     if isinstance(version, int) and OLDEST_SCHEMA_VERSION <= version <= SCHEMA_VERSION:
         return
     newer = isinstance(version, int) and version > SCHEMA_VERSION
     raise RunError(
-        f"The run {directory.name} was written by {'a newer' if newer else 'an older'} version.",
+        f"The run {run} was written by {'a newer' if newer else 'an older'} version.",
         "Upgrade vrag to read it." if newer else "Ask the question again.",
     )
 
 
-def _read_event(line: bytes, number: int, directory: Path) -> Event:
+def _read_event(data: bytes, number: int, run: str) -> Event:
     try:
-        return event_from_json(line)
+        return event_from_json(data)
     except ValidationError as error:
         raise RunError(
-            f"Line {number} of the run {directory.name} is not an event: {error.errors()[0]['msg']}.",
-            "It was damaged, or written by another program. Ask again, and delete its folder.",
+            f"Event {number} of the run {run} cannot be read: {error.errors()[0]['msg']}.",
+            "It was written by another program. Ask again, and delete it: vrag runs delete.",
         ) from error

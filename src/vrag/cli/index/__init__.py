@@ -31,9 +31,10 @@ from vrag.factory.search import ranking_note, vector_options
 from vrag.factory.verification import verify_collection
 from vrag.index import build, maintenance
 from vrag.index.collection import Collection
-from vrag.index.embed_items import local
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem
 from vrag.index.maintenance import CollectionStatus, RemoveReport
+from vrag.index.opening import open_collection
+from vrag.index.vectors.embed_items import local
 from vrag.settings import load_settings
 from vrag.types import Document, DocumentStatus
 
@@ -53,10 +54,9 @@ class IndexEngine(StrEnum):
     RAY = "ray"
 
 
-_STATUSES = {None: 0, ProblemKind.UNPROTECTED: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
+_STATUSES = {None: 0, ProblemKind.LEFTOVER: 3, ProblemKind.DAMAGE: 1}
 """Exit statuses of a verification, by the worst that was found."""
 _ADVICE = {
-    ProblemKind.UNPROTECTED: f"Not damaged. To add checksums: {REPAIR_COMMAND}",
     ProblemKind.LEFTOVER: f"Not damaged. To remove leftovers: {REPAIR_COMMAND}",
     ProblemKind.DAMAGE: f"To repair it: {REPAIR_COMMAND}",
 }
@@ -247,7 +247,7 @@ def verify(
         for problem in report.problems:
             note = _note(problem)
             detail = f"{problem.detail} ({note})" if note else problem.detail
-            echo_problem(problem.subject, detail, minor=problem.kind is ProblemKind.UNPROTECTED)
+            echo_problem(problem.subject, detail)
         if not report.problems:
             echo(("No problems.", "green"))
         elif not report.open:
@@ -321,4 +321,4 @@ def compact(
 
 def _open(collection: str | None, wait: float | None = None) -> Collection:
     settings = load_settings(collection=collection, wait=wait).settings
-    return Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
+    return open_collection(settings.collection, wait=settings.wait, durable=settings.durable)

@@ -25,8 +25,8 @@ from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError
-from vrag.index.collection import Collection
 from vrag.index.location import LocalLocation
+from vrag.index.opening import open_collection
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _DEST = typer.Argument(..., parser=parse_path, metavar="DEST", help="Directory of the backups.")
 _BACKUPS = typer.Argument(..., parser=parse_path, metavar="BACKUPS", help="Directory of the backups.")
-_CHANGED = "It had changed since it was written, and was backed up as it was."
+_MISSING = "It was missing in the collection, or could not be read."
 
 
 @common_options("collection", "keep", "as_json")
@@ -57,7 +57,7 @@ def backup(
 ) -> None:
     """Back up a collection to a directory, while others use it.
 
-    The backup has the documents' pages and tables, uploaded files and recorded runs, in one consistent
+    The backup has the documents' pages and texts, uploaded files and recorded runs, in one consistent
     state. Only content that is not in DEST yet is copied. You can stop and repeat the command at any time.
     One directory holds the backups of one collection.
 
@@ -78,7 +78,7 @@ def backup(
 
     note = "Earlier backups are complete. Run the same command again to continue."
     with note_on_interrupt(note), count_progress("Copying") as progress:
-        opened = Collection.open(settings.collection)
+        opened = open_collection(settings.collection)
         report = back_up(
             opened,
             destination,
@@ -88,14 +88,14 @@ def backup(
             progress=functools.partial(progress, "files"),
         )
     print_result(asdict(report), functools.partial(_echo_backup, report, destination), as_json=as_json)
-    raise typer.Exit(1 if report.missing or report.damaged or report.prune_failure else 0)
+    raise typer.Exit(1 if report.snapshot.missing or report.prune_failure else 0)
 
 
 def _check_directory(destination: Path) -> None:
     if re.match("[a-z][a-z0-9+.-]+:/", str(destination)):  # more than the letter of a drive
         raise CollectionError(
             f"{destination} is not a directory.",
-            "Back up to a directory, and copy it to object storage: its files never change. "
+            "Back up to a directory, and copy it to object storage. "
             "To search a collection from there: vrag index publish",
         )
 
@@ -107,10 +107,8 @@ def _echo_backup(report: BackupReport, destination: Path) -> None:
     echo(f"  copied     {report.read} files, {_megabytes(made.added_bytes)}; {duration(report.seconds)}")
     if report.deleted:
         echo(f"  deleted    {len(report.deleted)} older backups, {_megabytes(report.freed_bytes)}")
-    missing, damaged = "It is missing in the collection, or cannot be read.", _CHANGED
-    problems = [(name, missing) for name in report.missing] + [(name, damaged) for name in report.damaged]
-    _echo_problems(problems)
-    if problems:
+    _echo_problems((name, _MISSING) for name in made.missing)
+    if made.missing:
         echo("The collection is damaged. Run: vrag index verify")
     if report.prune_failure:
         echo(("  ! ", "yellow"), plain(report.prune_failure))
@@ -127,8 +125,8 @@ def list_backups(
 ) -> None:
     """List the backups in a directory, check or delete them.
 
-    With --check, a damaged file is set aside, so that the next backup copies it again if the collection still
-    has it.
+    With --check, a damaged picture, upload or run is set aside, so that the next backup copies it again if
+    the collection still has it.
 
     Exit status: 0 done, 1 failed or damaged, 2 wrong usage, 4 another process is writing to BACKUPS.
 
@@ -188,17 +186,17 @@ def _list(store: BackupStore) -> _BackupList:
     unreadable: list[tuple[str, str]] = []
     for name in store.names():
         try:
-            snapshots.append(store.read(name)[0])
+            snapshots.append(store.read(name).snapshot)
         except CollectionError as error:
             unreadable.append((name, error.message))
-    return _BackupList(snapshots, unreadable, sum(store.objects.sizes().values()))
+    return _BackupList(snapshots, unreadable, store.size())
 
 
 def _echo_list(listed: _BackupList) -> None:
     for snapshot in listed.snapshots:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(snapshot.created))
         added = f"{_megabytes(snapshot.added_bytes)} new"
-        damaged = "; the collection was damaged" if snapshot.damaged else ""
+        damaged = "; the collection was damaged" if snapshot.missing else ""
         echo((snapshot.name, "bold"), f"  {made}  {_contents(snapshot)}, {added}", (damaged, "yellow"))
     _echo_problems(listed.unreadable)
     echo(f"Backups: {len(listed.snapshots)}, {_megabytes(listed.bytes)} on disk.")
@@ -243,19 +241,19 @@ def restore_backup(
             backups, target, snapshot, partial=partial, progress=functools.partial(progress, "files")
         )
 
-    damaged = [(record.name, _CHANGED) for record in report.snapshot.damaged]
+    absent = [(name, _MISSING) for name in report.snapshot.missing]
 
     def render() -> None:
         echo(("Restored", "bold"), f" {report.snapshot.name} to {plain(str(report.directory))}")
         echo(f"  contents   {_contents(report.snapshot)}; {duration(report.seconds)}")
-        _echo_problems([*(("left out", detail) for detail in report.missing), *damaged])
-        if report.missing or damaged:
+        _echo_problems([*(("left out", detail) for detail in report.missing), *absent])
+        if report.missing or absent:
             settings = load_settings(collection=str(report.directory)).settings
             echo(add_location(LocalLocation.repair_hint, settings))
         echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
 
     print_result(asdict(report), render, as_json=as_json)
-    raise typer.Exit(1 if report.missing or damaged else 0)
+    raise typer.Exit(1 if report.missing or absent else 0)
 
 
 def _contents(snapshot: BackupSnapshot) -> str:

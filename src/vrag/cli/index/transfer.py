@@ -19,8 +19,8 @@ from vrag.cli.terminal.progress import index_progress
 from vrag.embed.embedder import Embedder, VectorKind
 from vrag.factory.indexing import corpus_options, load_embedder
 from vrag.index.build import AddReport
-from vrag.index.collection import Collection
 from vrag.index.location import CollectionHeader
+from vrag.index.opening import open_collection
 from vrag.providers import is_embedding_server
 from vrag.settings import Settings
 
@@ -148,7 +148,7 @@ def export_index(
     settings = opt.load_flags({"collection": collection}).settings
     from vrag.index.reference import index_export
 
-    opened, target = Collection.open(settings.collection), faiss or nodes
+    opened, target = open_collection(settings.collection), faiss or nodes
     assert target is not None
     kind = VectorKind.SINGLE if faiss else VectorKind.MULTI
     report = index_export.export_index(opened, target, kind, model=model, replace=replace)
@@ -164,7 +164,9 @@ def export_index(
 
 def publish(
     address: str = typer.Argument(
-        ..., help="s3://bucket/prefix for the whole collection, qdrant://host:port/name for its vectors."
+        ...,
+        help="s3://bucket/prefix or file:///directory for the whole collection, "
+        "qdrant://host:port/name for its vectors.",
     ),
     collection: opt.CollectionOption = None,
     prune: bool = typer.Option(False, "--prune", help="Delete objects that no recent publication uses."),
@@ -186,7 +188,7 @@ def publish(
     from vrag.index.remote.publish import publish as publish_collection
     from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 
-    opened = Collection.open(settings.collection, wait=settings.wait, durable=settings.durable)
+    opened = open_collection(settings.collection, wait=settings.wait, durable=settings.durable)
     columns = (TextColumn("Uploading"), BarColumn(), MofNCompleteColumn())
     if is_qdrant(address):
         with Progress(*columns, console=console.err, transient=True) as bar:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, get_args
 import typer
 
 from vrag.cli.terminal.last_collection import is_collection, load_collection_settings
+from vrag.errors import VragError
 from vrag.settings import AgentName, load_settings
 
 if TYPE_CHECKING:
@@ -103,8 +105,13 @@ def complete_collection(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str, collection: str | None = None) -> list[str]:
     """Return `last` and the ids of the newest runs of a collection that begin with a text."""
+    from vrag.agent.runs.run_database import RunDatabase
+
     runs = _runs_folder(load_collection_settings(collection))
-    ids = sorted((path.name for path in _folders_in(runs)), reverse=True)
+    ids: list[str] = []
+    with suppress(VragError):
+        rows = RunDatabase(runs, durable=True).select("id FROM runs ORDER BY id DESC")
+        ids = [id for (id,) in rows]
     return _matching(["last", *ids], incomplete)[:MAX_RUNS]
 
 

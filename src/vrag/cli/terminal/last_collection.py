@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 USED_LAST = "used last"
 """Origin of the setting `collection` if it is the collection that was used last."""
 DEFAULT = "default"
-HEADER_FILE = "collection.json"
+HEADER_FILE = "collection.db"
 """The file that every collection has; it is named here too, since `vrag.index` loads an engine."""
 
 

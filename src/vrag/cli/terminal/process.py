@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from sys import UnraisableHookArgs
 
+    from vrag.storage.database import Database
+
 DONE, FAILED, BUSY = 0, 1, 4
 """Exit statuses; `BUSY` if another process is writing to the collection, or has the folder."""
 STOPPED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -89,6 +91,23 @@ def end_status(end: KeyboardInterrupt | SystemExit) -> str | int | None:
     threading.excepthook = lambda _: None
     sys.unraisablehook = lambda _: None
     return stop_status()
+
+
+@contextmanager
+def close_databases() -> Generator[None]:
+    """Close the databases that a command opens, when it ends: nothing is left in their logs then."""
+    before = set(_find_databases())
+    try:
+        yield
+    finally:
+        for database in set(_find_databases()) - before:
+            database.finish()
+
+
+def _find_databases() -> list[Database]:
+    """Return the databases of this process; most commands have none, and do not load the engine for it."""
+    module = sys.modules.get("vrag.storage.database")
+    return [] if module is None else module.open_databases()
 
 
 def stop_at_once_on_interrupt() -> None:

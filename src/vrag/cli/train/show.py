@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.agent.events import ImageShown
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.run_printer import RunPrinter, print_end
@@ -20,7 +19,6 @@ from vrag.cli.terminal.console import (
     print_result,
     print_table,
     quote_argument,
-    relative_path,
 )
 from vrag.errors import RunError
 from vrag.render.exports import Format
@@ -266,7 +264,7 @@ def _show_rollout(training: Path, entry: KeptRollout, out: str | None, *, as_jso
         _print_rollout(entry, stored)
         files.print_saved(written)
 
-    folder = {"folder": str(stored.directory)}
+    folder = {"folder": str(stored.store.directory)}
     print_result(_facts(entry) | folder | ({"page": written} if written else {}), render, as_json=as_json)
 
 
@@ -289,6 +287,4 @@ def _print_rollout(entry: KeptRollout, stored: StoredRun) -> None:
     printer = RunPrinter()
     for event in stored.events:
         printer.print_event(event)
-        if isinstance(event, ImageShown):
-            echo("     ", (relative_path(stored.file(event.sha256)), "dim"))
     print_end(stored, RunState.FINISHED if stored.has_end else RunState.INTERRUPTED)

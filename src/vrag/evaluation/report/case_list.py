@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Callable, Hashable
@@ -21,7 +22,6 @@ from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from PIL.Image import Image
 
@@ -276,7 +276,7 @@ class ThumbnailSource:
                 wide, high = image.region[2] - image.region[0], image.region[3] - image.region[1]
                 small = has_memory and 1 <= wide <= image.width and 1 <= high <= image.height
                 size = (round(wide), round(high)) if small else None
-                read = partial(opened, stored.file(image.sha256), size)
+                read = partial(opened, runs, stored.id, image.sha256, size)
                 self._pages.setdefault((image.document, image.page), read)
         return summarize_steps(run)
 
@@ -287,7 +287,9 @@ class ThumbnailSource:
             if item.kind is ItemKind.CLIP and item.seconds is not None:
                 frame = (item.crop_sha256 if place.box is None else whole.get(item.item)) or ""
                 source = (
-                    (frame, partial(opened, stored.file(frame), None)) if _HASH.fullmatch(frame) else None
+                    (frame, partial(opened, stored.store, stored.id, frame, None))
+                    if _HASH.fullmatch(frame)
+                    else None
                 )
                 clip = CaseClip("–".join(dict.fromkeys(map(moment, item.seconds))), source)
                 self._clips.setdefault((record.run or "", place.document, place.page), clip)
@@ -373,10 +375,10 @@ def _thumbnails(row: tuple[CaseRecord, ...], source: ThumbnailSource) -> list[Th
     return thumbnails
 
 
-def opened(path: Path, size: tuple[int, int] | None) -> Image:
+def opened(runs: RunStore, run: str, sha256: str, size: tuple[int, int] | None) -> Image:
     """Open an image that a model was shown; crop it to its content of this size, in pixels."""
     from PIL import Image
 
-    with Image.open(path, formats=("JPEG",)) as image:
+    with Image.open(io.BytesIO(runs.read_file(run, sha256)), formats=("JPEG",)) as image:
         image.load()
         return image.copy() if size is None else image.crop((0, 0, size[0], size[1]))

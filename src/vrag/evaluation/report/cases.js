@@ -207,9 +207,8 @@
     ));
   const run = (side, at) => {
     const folder = data.runs[at];
-    return folder
-      ? make("a", { href: `${folder.split("/").map(encodeURIComponent).join("/")}/${side.run}/events.jsonl` }, make("code", {}, side.run))
-      : make("code", {}, side.run);
+    const command = folder ? { title: `VRAG_RUNS_DIR=${folder} vrag runs show ${side.run}` } : {};
+    return make("code", command, side.run);
   };
 
   const where = (sight) => `${sight.document}, ${sight.when || `page ${sight.page}`}`;

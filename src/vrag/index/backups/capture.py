@@ -1,21 +1,15 @@
-"""The capture of a consistent state of a collection, while others read and write it.
+"""The capture of a committed state of a collection, while others read and write it.
 
-No lock of the collection is taken: a writer may hold it for hours. The state is consistent nevertheless:
+The lock of writers is not taken. The state is consistent nevertheless:
 
-1. *Tables.* The newest versions of both are read from their folders, and their files are held (see
-   `held_files.py`). If both versions are still the newest after that, no file of theirs can have been
-   deleted, and they belong together: items are written before, and deleted after, the row of the file that
-   refers to them. Both tables are then opened as they are held, which proves that they are complete. The
-   stored files are compared with the records of their commits (`tables/file_records.py`). One that differs is
-   damage: the snapshot keeps its record, so that a restored collection is as damaged as this one.
-2. *Pictures and clips* that the items name. They are deleted after their items: one that is missing was
-   removed with its document, and all begins again, unless the newest items name it as well. That is damage
-   from before: the backup is made without it, and says so.
+1. *The database* is copied in one step, out of one snapshot.
+2. *Blobs* that its items name are copied, unless they are stored. Meanwhile they are held, so that none is
+   collected. One that is missing was erased with its document, and all begins again, unless the newest items
+   name it as well. That is damage from before: the backup is made without it, and says so.
 3. *Uploaded files.* Each that a row refers to has to be there as it was indexed, by its name or by the hidden
-   one that it gets while it is replaced or removed; otherwise the newest rows decide, as for pictures.
-4. *Everything else*, runs above all. Of a run the files beside its journal come first, since `end.json` is
-   written when the journal is complete; then the journal, up to the end of a line; then the folder of files
-   that it names, which are written before it. A run that is deleted meanwhile is left out as a whole.
+   one that it gets while it is replaced or removed; otherwise the newest rows decide, as for blobs.
+4. *Recorded runs* are treated alike: their database in one step, then the files that it names.
+5. *Everything else* as it is.
 
 Files are known by name, size and modification time from the backup before and are then not read again.
 What belongs to a process, or can be made again, is left out: locks, caches, unfinished files.
@@ -25,348 +19,339 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, cast
 
-from vrag.atomic_io import is_unfinished, whole_size
+from vrag import __version__
+from vrag.atomic_io import is_unfinished, replace_file
 from vrag.errors import CollectionBusy, CollectionError
-from vrag.index.backups.objects import SourceReadError
-from vrag.index.collection import Collection
-from vrag.index.location import FILE_NAME
+from vrag.index.backups.snapshot import BackedUpFile, BackupSnapshot, name_of
+from vrag.index.backups.store import writing
+from vrag.index.location import STAGING, is_leftover
 from vrag.index.source_file import KEPT_COPIES
-from vrag.index.tables.copies import newest_manifest
-from vrag.index.tables.file_records import read_records
-from vrag.index.tables.layout import newest_version
-from vrag.index.tables.version_files import TABLES, manifest_path, stored_files, table_files
+from vrag.index.store import BLOBS, DATABASE
+from vrag.storage.blobs import BlobStore, hash_file
+from vrag.storage.connection import connect
+from vrag.storage.database import Database, Schema
+from vrag.storage.writer_lock import RefusedLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
-    from vrag.index.backups.held_files import HeldFiles
-    from vrag.index.backups.objects import ObjectWriter
-    from vrag.index.backups.snapshot import BackedUpFile
-    from vrag.index.tables.file_records import FileRecord
+    from vrag.index.backups.snapshot import SnapshotContent
+    from vrag.index.backups.store import BackupStore
+    from vrag.index.collection import Collection
     from vrag.types import Document
 
 ATTEMPTS = 50
-"""Attempts to find a state that nobody changes while its files are held, which takes milliseconds."""
-_PAUSE_SECONDS = 0.02
+"""Attempts to find a state of which nothing is erased while it is stored; what was stored stays."""
 _RECENT_NS = 2_000_000_000
 """Age below which a file may have changed again within the resolution of its modification time."""
-_LEFT_OUT = {"cache", "index", "items", FILE_NAME, f"{FILE_NAME}.new", "lock", "writer.json"}
-"""Entries of a collection that are left out, or treated apart."""
+_BATCH_FILES, _BATCH_BYTES = 256, 64 * 2**20
+"""Contents that are put on the disk together."""
+_RUNS, _RUN_DATABASE = "runs", "runs.db"
+"""The folder of recorded runs, and their database in it, whose files lie in its folder `blobs`."""
+_RUN_SCHEMA = Schema(0, (), "store of runs")
+_LEFT_OUT = {BLOBS, STAGING, _RUNS, "cache"}
+"""Folders of a collection that are left out, or treated apart."""
 _UPLOADED_PART = ".part"
 """End of the names of uploaded files that are being received."""
-_JOURNAL = ".jsonl"
-"""End of the names of files that are appended to, line by line."""
 _HIDDEN_COPIES = (".before", ".gone")
 """Ends of the hidden names of an uploaded file that is being replaced or removed."""
 
 
-class KnownFile(NamedTuple):
-    """A file of an earlier backup."""
-
-    file: BackedUpFile
-    taken_ns: int
-    """Time of that backup."""
-
-
-class _FoundFile(NamedTuple):
-    """A file of the state that is backed up."""
-
-    name: str
-    path: Path
-    """Path under which it is held."""
-    size: int
-    """Bytes that belong to the state."""
-    mtime_ns: int
-
-
-class CapturedState(NamedTuple):
-    """A consistent state of a collection, whose content is stored."""
-
-    taken: float
-    """Time at which it was taken, in seconds since 1970."""
-    content_version: str
-    documents: int
-    items: int
-    files: list[BackedUpFile]
-    read: int
-    """Files that were read; the others were known."""
-    missing: tuple[str, ...]
-    """Files that the collection refers to and does not have, or that cannot be read."""
-    damaged: tuple[FileRecord, ...]
-    """Records of the files of tables that are not as they were recorded."""
-
-
 class _ChangedError(Exception):
-    """The collection has changed while its files were listed."""
+    """The collection has lost a part of the state that is being stored."""
+
+
+class _SourceReadError(Exception):
+    """A file cannot be read that is to be stored."""
 
 
 class StateCapture:
-    """One capture of a state, whose files are listed and stored in as many attempts as it takes."""
+    """One capture of a state, in as many attempts as it takes. The caller holds the lock of the backups."""
 
     def __init__(
         self,
         collection: Collection,
         source: Path,
-        held: HeldFiles,
-        known: Mapping[str, KnownFile],
-        writer: ObjectWriter,
+        store: BackupStore,
+        last: SnapshotContent | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        self._missing: set[str] = set()
-        self._read = 0
-        self._collection = collection
-        self._source = source
-        self._held = held
-        self._known = dict(known)
-        self._writer = writer
+        self.read = 0
+        """Files that were read."""
+        self._collection, self._source, self._store, self._last = collection, source, store, last
+        self._known = {file.name: file for file in last.files} if last else {}
         self._progress = progress
-        self._records: dict[str, FileRecord] = {}
-        """Records of files of the tables; their names are relative to the collection."""
-        self._files: dict[str, BackedUpFile] = {}
-        """Files of the state whose content is stored already."""
-        self._found: dict[str, _FoundFile] = {}
-        """Files of the state whose content has to be stored."""
+        self._added_bytes = 0
+        """Bytes that were not stored before."""
+        self._unsynced: dict[str, int] = {}
+        """Contents that are not on the disk yet, with their bytes."""
+        self._missing: set[str] = set()
 
-    def run(self) -> CapturedState:
-        """Store the content of a consistent state, and return it.
+    def run(self) -> BackupSnapshot:
+        """Store a committed state as the newest snapshot, and return its facts.
 
-        Raises `CollectionBusy` if the collection changes faster than its files can be listed, and
-        `CollectionError` if it cannot be read.
+        Raises `CollectionBusy` if documents are removed faster than their blobs can be copied, and
+        `CollectionError` if the collection cannot be read, or the backups cannot be written.
         """
-        for _ in range(ATTEMPTS):
-            try:
-                return self._attempt()
-            except _ChangedError:
-                time.sleep(_PAUSE_SECONDS)
+        with ExitStack() as stack:
+            with suppress(OSError):  # nothing may be written to the collection: what is gone is noticed
+                stack.enter_context(self._collection.store.blobs.hold())
+                if (self._source / _RUNS / _RUN_DATABASE).is_file():
+                    stack.enter_context(BlobStore(self._source / _RUNS / BLOBS).hold())
+            for _ in range(ATTEMPTS):
+                with suppress(_ChangedError):
+                    return self._attempt()
         raise CollectionBusy(
-            "The collection changes faster than a backup can list its files.",
+            "Documents are removed from the collection faster than a backup can copy them.",
             "Run the command again when less is written: it continues.",
         )
 
-    def _attempt(self) -> CapturedState:
-        """List a consistent state, and store it; raise `_ChangedError` if a writer was in the way."""
-        taken = time.time()
-        self._files, self._found, self._missing = {}, {}, set()
-        self._held.release(keep="items")  # files with these names never change
-        self._hold_tables()
-        try:
-            self._add(FILE_NAME, self._held.hold(self._source / FILE_NAME, FILE_NAME))
-        except OSError as error:
-            raise self._unreadable(FILE_NAME, error) from error
-        held = self._held.path("").resolve()
-        tables = Collection.open(held)
-        try:
-            catalog, documents = tables.catalog(), tables.documents()
-            stored = stored_files(tables.item_table)
-        except CollectionError as error:  # behind symbolic links, files can be deleted
-            if self._versions() != self._held_versions:
-                raise _ChangedError from error
-            raise CollectionError(error.message.replace(str(held), str(self._source)), error.hint) from error
-        self._hold_stored(stored)
-        self._hold_others(documents)
-        self._store()
-        return CapturedState(
-            taken,
-            catalog.content,
-            len(documents),
-            len(catalog.ids),
-            sorted(self._files.values()),
-            self._read,
-            tuple(sorted(self._missing)),
-            self._find_damage(),
-        )
+    def _attempt(self) -> BackupSnapshot:
+        created = max(time.time(), self._last.snapshot.created + 1e-5 if self._last else 0.0)
+        name, store = name_of(created), self._collection.store
+        self._missing = set()
+        with self._store.create(name) as directory:
+            with store.snapshot():
+                store.database.copy(directory / DATABASE)
+                catalog, documents = self._collection.catalog(), self._collection.documents()
+                blobs = sorted(store.named_blobs())
+            units = self._list_units()
+            sizes = self._store_blobs(blobs, len(units))
+            runs, files = self._store_runs(directory / _RUN_DATABASE)
+            files += [file for unit in self._counted(units, len(blobs)) for file in self._store_unit(unit)]
+            self._check_uploads(documents, files)
+            digest, size = self._settle_database(directory / DATABASE)
+            snapshot = BackupSnapshot(
+                name=name,
+                collection=str(self._source),
+                created=created,
+                vrag=__version__,
+                content_version=catalog.content,
+                documents=len(documents),
+                items=len(catalog.ids),
+                runs=runs,
+                files=1 + len(sizes) + len(files),
+                bytes=size + sum(sizes) + sum(file.size for file in files),
+                added_bytes=self._added_bytes,
+                missing=tuple(sorted(self._missing)),
+            )
+            self._store.write(directory, snapshot, digest, sorted(files))
+        return snapshot
 
-    def _versions(self) -> dict[str, int]:
-        """Return the newest version of each table that has one; the files first, as `Catalog.load` reads."""
-        versions: dict[str, int] = {}
-        for table in reversed(TABLES):
-            folder = self._source / "index" / f"{table}.lance"
-            manifest = newest_manifest(folder)
-            if manifest is not None:
-                versions[table] = manifest.version
-            elif newest_version(folder):
-                raise _ChangedError
-        return versions
-
-    def _hold_tables(self) -> None:
-        """Hold the files of the newest version of both tables."""
-        index, held = self._source / "index", self._held.path("index")
-        versions = self._held_versions = self._versions()
-        try:
-            manifests = {
-                name: self._held.hold(index / name, f"index/{name}").read_bytes()
-                for name in (manifest_path(table, version) for table, version in versions.items())
-            }
-            names = list(table_files(index, manifests))
-            for name in names:
-                self._held.hold(index / name, f"index/{name}")
-        except OSError as error:  # compaction has deleted something
-            raise _ChangedError from error
-        self._records = self._read_records()
-        if self._versions() != versions:
+    def _store_blobs(self, names: Sequence[str], others: int) -> list[int]:
+        """Store blobs that are not there yet; return the sizes of all that the collection has."""
+        sizes: list[int] = []
+        gone: set[str] = set()
+        for done, name in enumerate(names, 1):
+            size = self._store_blob(self._collection.store.blobs.path(name), name)
+            if size is None:
+                gone.add(name)
+            else:
+                sizes.append(size)
+            self._report(done, len(names) + others)
+        if gone and not gone <= self._collection.store.named_blobs():
             raise _ChangedError
-        for name in (*manifests, *names):
-            self._add(f"index/{name}", held / name)
+        self._missing |= set(map(self._store.relative_path, gone))
+        return sizes
 
-    def _read_records(self) -> dict[str, FileRecord]:
-        """Read the records of the files of the tables, by their names relative to the collection."""
-        records: dict[str, FileRecord] = {}
-        for table in self._held_versions:
-            folder = f"index/{table}.lance"
-            try:
-                found = read_records(self._source / folder).values()
-            except OSError as error:
-                raise self._unreadable(f"index/{table}.files", error) from error
-            named = (record._replace(name=f"{folder}/{record.name}") for record in found)
-            records |= {record.name: record for record in named}
-        return records
+    def _store_blob(self, path: Path, name: str) -> int | None:
+        """Store a blob unless it is there; return its size, None if it is gone or damaged."""
+        try:
+            size = path.stat().st_size
+            if not self._is_stored(name, size):
+                with path.open("rb") as file:
+                    if self._put(file, size) != name:
+                        return None
+        except (OSError, _SourceReadError):
+            return None
+        return size
 
-    def _find_damage(self) -> tuple[FileRecord, ...]:
-        """Return the records of the stored files of tables that are not as they were recorded.
+    def _store_runs(self, copy: Path) -> tuple[int, list[BackedUpFile]]:
+        """Store recorded runs as they are at one moment; return their number, and the files.
 
-        The records are those of when the files were held. A writer may have been in the middle of a commit
-        then, whose files are recorded now; a commit that is going on still has promised nothing.
+        A database that is damaged is left out, as are files that it has lost.
         """
-        files = [file for name, file in self._files.items() if name.startswith("index/")]
-        records = self._records
-        if any(file.name not in records for file in files):
-            records = self._read_records() | records
-        known = ((records[file.name], file) for file in files if file.name in records)
-        damaged = tuple(record for record, file in known if record.sha256 != file.sha256)
-        is_new = any(record.name not in self._records for record in damaged)
-        if is_new and self._versions() != self._held_versions:  # it was undone, and its number is used again
-            raise _ChangedError
-        return damaged
-
-    def _hold_stored(self, names: set[str]) -> None:
-        missing: set[str] = set()
+        path = self._source / _RUNS / _RUN_DATABASE
+        if not path.is_file():
+            return 0, []
+        try:
+            runs, names = _copy_runs(path, copy)
+        except CollectionError:
+            self._missing.add(f"{_RUNS}/{_RUN_DATABASE}")
+            return 0, []
+        folder, files, gone = BlobStore(path.parent / BLOBS), list[BackedUpFile](), set[str]()
         for name in sorted(names):
-            try:
-                self._hold(f"items/{name}")
-            except OSError:
-                missing.add(name)
-        if missing:
-            if not missing <= stored_files(self._collection.item_table):
+            blob = folder.path(name)
+            size = self._store_blob(blob, name)
+            if size is None:
+                gone.add(name)
+            else:
+                files.append(BackedUpFile(blob.relative_to(self._source).as_posix(), size, 0, name))
+        if gone:
+            copy.unlink()
+            if not gone <= _copy_runs(path, copy)[1]:  # deleted with their runs
                 raise _ChangedError
-            self._missing |= {f"items/{name}" for name in missing}
+        self._missing |= {folder.path(name).relative_to(self._source).as_posix() for name in gone}
+        with copy.open("rb") as file:
+            size = copy.stat().st_size
+            files.append(BackedUpFile(f"{_RUNS}/{_RUN_DATABASE}", size, 0, self._put(file, size)))
+        copy.unlink()
+        return runs, files
 
-    def _hold_others(self, documents: list[Document]) -> None:
-        for entry in sorted(self._source.iterdir()):
-            if entry.name in _LEFT_OUT or entry.name.startswith("."):
-                continue
-            if not entry.is_dir():
-                self._hold_if_present(entry)
-                continue
-            for unit in sorted(entry.iterdir()):
-                self._hold_unit(unit, hidden=entry.name == KEPT_COPIES)
-        uploaded = [row for row in documents if row.status.served and not self._has_copy(row)]
-        if uploaded:
-            rows = {row.path: row for row in self._collection.documents()}
-            if any(rows.get(row.path) != row for row in uploaded):
-                raise _ChangedError
-
-    def _hold_unit(self, unit: Path, *, hidden: bool) -> None:
-        """Hold a file, or all of a folder, such as a run: nothing of one that is deleted meanwhile."""
-        if unit.name.startswith(".") and not (hidden and unit.is_file()):
-            return
-        if not unit.is_dir():
-            self._hold_if_present(unit)
-            return
+    def _is_stored(self, name: str, size: int) -> bool:
         try:
-            for path in _walk(unit):
-                self._hold_if_present(path)
-        except FileNotFoundError:
-            pass
-        if not unit.is_dir():
-            prefix = f"{unit.relative_to(self._source).as_posix()}/"
-            self._files = {name: file for name, file in self._files.items() if not name.startswith(prefix)}
-            self._found = {name: file for name, file in self._found.items() if not name.startswith(prefix)}
+            return self._store.blobs.path(name).stat().st_size == size
+        except OSError:
+            return False
 
-    def _hold_if_present(self, path: Path) -> None:
-        if path.name == "lock" or _is_being_written(path.name) or path.is_symlink():
-            return
+    def _put(self, file: IO[bytes], size: int) -> str:
+        """Store the first bytes of a file; return their SHA-256."""
+        with writing(self._store.directory):
+            blobs = self._store.blobs
+            name = blobs.put_stream(cast("IO[bytes]", _Source(file)), size)
+            self.read += 1
+            if name not in self._unsynced and blobs.absent([name]):
+                self._added_bytes += size
+                self._unsynced[name] = size
+            if len(self._unsynced) >= _BATCH_FILES or sum(self._unsynced.values()) >= _BATCH_BYTES:
+                blobs.sync()
+                self._unsynced = {}
+        return name
+
+    def _list_units(self) -> list[Path]:
+        """List files and folders that are no part of the database, such as runs."""
         try:
-            self._hold(path.relative_to(self._source).as_posix())
-        except FileNotFoundError:
-            return
+            return [unit for entry in sorted(self._source.iterdir()) for unit in _units(entry)]
+        except OSError as error:
+            raise CollectionError(f"{self._source} cannot be read: {error.strerror or error}.") from error
 
-    def _hold(self, name: str) -> None:
-        """Add a file of the collection to the state; hold it, unless its content is stored already."""
-        path = self._source / name
-        status = path.stat()
-        known = self._known_file(name, status)
-        if known is not None:
-            self._files[name] = known
-        else:
-            self._add(name, self._held.hold(path, name))
+    def _store_unit(self, unit: Path) -> list[BackedUpFile]:
+        """Store a file, or all of a folder: nothing of one that is deleted meanwhile."""
+        files: list[BackedUpFile] = []
+        with suppress(FileNotFoundError):
+            for path in _walk(unit) if unit.is_dir() else [unit]:
+                if path.name != "lock" and not _is_being_written(path.name) and _is_file(path):
+                    files += self._store_file(path)
+        return files if unit.exists() else []
+
+    def _store_file(self, path: Path) -> list[BackedUpFile]:
+        name = path.relative_to(self._source).as_posix()
+        try:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                known = self._known_file(name, status)
+                if known is not None:
+                    return [known]
+                digest = self._put(file, status.st_size)
+        except FileNotFoundError:
+            return []
+        except (OSError, _SourceReadError):
+            self._missing.add(name)
+            return []
+        return [BackedUpFile(name, self._store.blobs.path(digest).stat().st_size, status.st_mtime_ns, digest)]
 
     def _known_file(self, name: str, status: os.stat_result) -> BackedUpFile | None:
+        """Return a file of the backup before that has not changed since."""
         known = self._known.get(name)
-        if known is None or (known.file.size, known.file.mtime_ns) != (status.st_size, status.st_mtime_ns):
+        if known is None or self._last is None:
             return None
-        is_old = known.file.mtime_ns < known.taken_ns - _RECENT_NS
-        record = self._records.get(name)
-        is_sound = record is None or record.sha256 == known.file.sha256
-        return known.file if is_old and is_sound and self._writer.has(known.file) else None
+        is_old = known.mtime_ns < self._last.snapshot.created * 1e9 - _RECENT_NS
+        is_same = (known.size, known.mtime_ns) == (status.st_size, status.st_mtime_ns)
+        return known if is_old and is_same and self._is_stored(known.sha256, known.size) else None
 
-    def _add(self, name: str, path: Path) -> None:
-        status = path.stat()
-        known = self._known_file(name, status)
-        if known is not None:
-            self._files[name] = known
-            return
-        size = status.st_size
-        if name.endswith(_JOURNAL):
-            with path.open("rb") as file:
-                size = whole_size(file, size)
-        self._found[name] = _FoundFile(name, path, size, status.st_mtime_ns)
-
-    def _has_copy(self, row: Document) -> bool:
-        """Return whether the state has the file of a row, if that was uploaded."""
-        if Path(row.path).parent != self._source / KEPT_COPIES:
-            return True
-        name = Path(row.path).name
-        names = [f"{KEPT_COPIES}/{name}", *(f"{KEPT_COPIES}/.{name}{end}" for end in _HIDDEN_COPIES)]
-        files = (self._files.get(name) or self._found.get(name) for name in names)
-        return any(
-            file is not None and (file.size, file.mtime_ns) == (row.size, row.mtime_ns) for file in files
-        )
-
-    def _store(self) -> None:
-        """Store what was found; what cannot be read is missing, but for the tables."""
-        for done, found in enumerate(self._found.values(), 1):
-            try:
-                with found.path.open("rb") as source:
-                    file = self._writer.add(source, found.name, found.size, found.mtime_ns)
-            except FileNotFoundError as error:  # behind a symbolic link
-                raise _ChangedError from error
-            except (OSError, SourceReadError) as error:
-                if found.name.startswith("index/") or found.name == FILE_NAME:
-                    raise self._unreadable(found.name, error) from error
-                self._missing.add(found.name)
-                continue
-            if file.size != found.size:
+    def _check_uploads(self, documents: Sequence[Document], files: Sequence[BackedUpFile]) -> None:
+        """Begin again if the file of an uploaded document is not there, and its row has changed since."""
+        stored = {file.name: (file.size, file.mtime_ns) for file in files}
+        folder = self._source / KEPT_COPIES
+        lost = [
+            row
+            for row in documents
+            if row.status.served and Path(row.path).parent == folder and not _has_copy(row, stored)
+        ]
+        if lost:
+            rows = {row.path: row for row in self._collection.documents()}
+            if any(rows.get(row.path) != row for row in lost):
                 raise _ChangedError
-            self._read += 1
-            self._files[file.name] = file
-            self._known[file.name] = KnownFile(file, time.time_ns())
-            if self._progress:
-                self._progress(done, len(self._found))
 
-    def _unreadable(self, name: str, error: Exception) -> CollectionError:
-        reason = error.strerror if isinstance(error, OSError) else error
-        return CollectionError(f"{self._source / name} cannot be read: {reason}.", "Run: vrag index verify")
+    def _settle_database(self, path: Path) -> tuple[str, int]:
+        """Return the hash of a copied database and its size; one that has not changed is stored once."""
+        digest, size = hash_file(path)
+        if self._last is not None and self._last.database == digest:
+            before, link = self._store.database(self._last.snapshot.name), path.with_suffix(".link")
+            with suppress(OSError):  # not on this file system, or damaged
+                if hash_file(before)[0] == digest:
+                    os.link(before, link)
+                    replace_file(link, path)
+                    return digest, size
+        self.read += 1
+        self._added_bytes += size
+        return digest, size
+
+    def _counted(self, units: Sequence[Path], before: int) -> Iterator[Path]:
+        for done, unit in enumerate(units, 1):
+            yield unit
+            self._report(before + done, before + len(units))
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress:
+            self._progress(done, total)
+
+
+class _Source:
+    """A stream whose failures are not taken for those of the backups."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._file.read(size)
+        except OSError as error:
+            raise _SourceReadError from error
+
+
+def _copy_runs(path: Path, copy: Path) -> tuple[int, set[str]]:
+    """Copy the database of recorded runs; return the number of runs, and the names of their files."""
+    refusal = RefusedLock(CollectionError(f"{path} is only read."))
+    with closing(Database(path, _RUN_SCHEMA, refusal, CollectionError)) as database:
+        database.copy(copy)
+    with closing(connect(copy, write=False, immutable=True)) as connection:
+        (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+        return runs, {name for (name,) in connection.execute("SELECT DISTINCT blob FROM files")}
+
+
+def _units(entry: Path) -> list[Path]:
+    """Return an entry of a collection that is a file, or those of a folder."""
+    if entry.name in _LEFT_OUT or is_leftover(entry.name) or entry.name.startswith("."):
+        return []
+    if not entry.is_dir():
+        return [entry]
+    has_hidden = entry.name == KEPT_COPIES
+    units = sorted(entry.iterdir())
+    return [unit for unit in units if not unit.name.startswith(".") or (has_hidden and unit.is_file())]
+
+
+def _has_copy(row: Document, stored: dict[str, tuple[int, int]]) -> bool:
+    """Return whether a file is stored that is the one of an uploaded document."""
+    name = Path(row.path).name
+    names = [f"{KEPT_COPIES}/{name}", *(f"{KEPT_COPIES}/.{name}{end}" for end in _HIDDEN_COPIES)]
+    return any(stored.get(each) == (row.size, row.mtime_ns) for each in names)
 
 
 def _is_being_written(name: str) -> bool:
     return is_unfinished(name) or (name.startswith(".") and name.endswith(_UPLOADED_PART))
 
 
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
 def _walk(directory: Path) -> Iterator[Path]:
-    """Yield the files of a folder: journals after those beside them, before those in folders.
+    """Yield the files of a folder.
 
     Raises `FileNotFoundError` if the folder, or one in it, is deleted meanwhile.
     """
@@ -376,5 +361,5 @@ def _walk(directory: Path) -> Iterator[Path]:
 
     for folder, folders, names in os.walk(directory, onerror=fail):
         folders.sort()
-        for name in sorted(names, key=lambda name: (name.endswith(_JOURNAL), name)):
+        for name in sorted(names):
             yield Path(folder, name)

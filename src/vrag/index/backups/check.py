@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vrag.index.backups.snapshot import BackedUpFile
-
 
 class CheckProblem(NamedTuple):
     """A damaged part of a backup."""
@@ -34,9 +32,9 @@ class BackupCheck:
 
     snapshots: int
     objects: int
-    """Distinct contents of files, each of which is stored once."""
+    """Distinct contents of files that snapshots need, each of which is stored once."""
     bytes: int
-    """Bytes of all objects."""
+    """Bytes of all that is stored."""
     problems: tuple[CheckProblem, ...]
     seconds: float
 
@@ -46,10 +44,10 @@ def check_backups(
 ) -> BackupCheck:
     """Read everything in a directory of backups, and compare it with its hashes.
 
-    Where the directory may be written to, damaged objects are set aside: the next backup stores them again if
-    the collection still has the files. `wait` is the time to wait for another process, in seconds. `progress`
-    receives after each object how many are done, of how many. Raises `CollectionBusy` if a backup is being
-    made.
+    Where the directory may be written to, damaged contents are set aside: the next backup stores them again
+    if the collection still has the files. `wait` is the time to wait for another process, in seconds.
+    `progress` receives after each content how many are done, of how many. Raises `CollectionBusy` if a backup
+    is being made.
     """
     started = time.monotonic()
     store = BackupStore.open(backups)
@@ -61,12 +59,12 @@ def check_backups(
             raise
         except CollectionError:
             may_write = False
-        sizes = store.objects.sizes()
-        problems = find_problems(store, isolate=may_write, progress=progress)
+        size = store.size()
+        contents, problems = find_problems(store, isolate=may_write, progress=progress)
     return BackupCheck(
         snapshots=len(store.names()),
-        objects=len(sizes),
-        bytes=sum(sizes.values()),
+        objects=contents,
+        bytes=size,
         problems=tuple(problems),
         seconds=time.monotonic() - started,
     )
@@ -74,29 +72,31 @@ def check_backups(
 
 def find_problems(
     store: BackupStore, *, isolate: bool, progress: Callable[[int, int], None] | None = None
-) -> list[CheckProblem]:
-    """Read all objects of all snapshots, and return what is damaged or missing.
+) -> tuple[int, list[CheckProblem]]:
+    """Read all contents that snapshots need; return their number, and what is damaged or missing.
 
-    With `isolate` damaged objects are set aside; the caller holds the lock then.
+    With `isolate` damaged contents are set aside; the caller holds the lock then.
     """
     problems: list[CheckProblem] = []
-    uses: dict[BackedUpFile, list[str]] = {}
+    uses: dict[str, dict[str, list[str]]] = {}
+    """The paths by which each content is known, with the snapshots that have it there."""
     for name in store.names():
         try:
-            for file in store.read(name)[1]:
-                uses.setdefault(file._replace(mtime_ns=0), []).append(name)
+            content = store.read(name)
+            if defect := store.find_database_defect(content):
+                problems.append(CheckProblem((name,), store.database(name).name, defect))
+            else:
+                for path, sha256 in store.contents(content).items():
+                    uses.setdefault(sha256, {}).setdefault(path, []).append(name)
         except CollectionError as error:
             problems.append(CheckProblem((name,), "", error.message))
-    objects = {(file.sha256, file.size) for file in uses}
-    defects: dict[tuple[str, int], str] = {}
-    for done, (sha256, size) in enumerate(sorted(objects), 1):
-        if defect := store.objects.find_defect(sha256, size):
-            defects[sha256, size] = defect
+    for done, (sha256, paths) in enumerate(sorted(uses.items()), 1):
+        for _ in store.blobs.damaged([sha256]):
+            defect = "missing" if store.blobs.absent([sha256]) else "damaged"
+            detail = f"Its content {sha256} is {defect}."
+            problems += [CheckProblem(tuple(names), path, detail) for path, names in paths.items()]
+            if isolate and defect == "damaged":
+                store.isolate(sha256)
         if progress:
-            progress(done, len(objects))
-    for sha256, _ in defects if isolate else ():
-        store.objects.isolate(sha256)
-    for file, names in uses.items():
-        if defect := defects.get((file.sha256, file.size)):
-            problems.append(CheckProblem(tuple(names), file.name, defect))
-    return problems
+            progress(done, len(uses))
+    return len(uses), problems

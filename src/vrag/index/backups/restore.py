@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,16 +13,14 @@ from typing import TYPE_CHECKING
 from vrag.atomic_io import atomic_dir, make_directory, one_writer
 from vrag.errors import CollectionBusy, CollectionError
 from vrag.index.backups.store import BackupStore
-from vrag.index.collection import Collection
-from vrag.index.integrity.problems import copy_sealed_files
-from vrag.index.location import FILE_NAME, CollectionHeader
 from vrag.index.source_file import KEPT_COPIES
-from vrag.index.tables.file_records import record_present
+from vrag.index.store import BLOBS, DATABASE
+from vrag.storage.blobs import hash_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
 
-    from vrag.index.backups.snapshot import BackedUpFile, BackupSnapshot
+    from vrag.index.backups.snapshot import BackupSnapshot, SnapshotContent
 
 _MAX_LISTED = 10
 """Files that an error lists at most."""
@@ -49,10 +48,8 @@ def restore(
     """Restore a collection into a directory that is empty or does not exist; it appears as a whole.
 
     `snapshot` is the beginning of a name, or `last`. The hash of every file is checked. With `partial`,
-    pictures, uploaded files and runs are left out whose content is damaged. What was damaged in the tables
-    when they were backed up, as the snapshot says, is as damaged in the restored ones. `progress` receives
-    after each file how many are done, of how many. Killed, it leaves a hidden directory that the next call
-    replaces.
+    pictures, uploaded files and runs are left out whose content is damaged. `progress` receives after each
+    file how many are done, of how many. Killed, it leaves a hidden directory that the next call replaces.
 
     Raises `CollectionBusy` while another process restores to the directory, and `CollectionError` if there is
     no such snapshot, or a part of it is damaged; the directory is not empty, or cannot be written to.
@@ -60,13 +57,17 @@ def restore(
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - Path.resolve would follow links
     store = BackupStore.open(backups)
-    facts, files = store.read(store.find(snapshot))
-    _check_names(files, facts.name)
+    content = store.read(store.find(snapshot))
     if target.resolve().is_relative_to(store.directory.resolve()):
         raise CollectionError(f"{target} lies in the backups.", "Choose a directory outside of them.")
+    if defect := store.find_database_defect(content):
+        raise CollectionError(
+            f"{defect[:-1]} in the backup {content.snapshot.name}; {target} was not written.",
+            f"Choose another snapshot: vrag index backups {store.directory}",
+        )
     try:
         with _one_restore(target), atomic_dir(target) as directory:
-            missing = _fill(directory, store, facts, files, target, partial=partial, progress=progress)
+            missing = _fill(directory, store, content, target, partial=partial, progress=progress)
     except OSError as error:
         raise CollectionError(
             f"{target} cannot be written to: {error.strerror or error}.",
@@ -74,7 +75,7 @@ def restore(
             "mounted volume, name a directory in it.",
         ) from error
     return RestoreReport(
-        snapshot=facts, directory=target, missing=missing, seconds=time.monotonic() - started
+        snapshot=content.snapshot, directory=target, missing=missing, seconds=time.monotonic() - started
     )
 
 
@@ -102,91 +103,82 @@ def _check_empty(target: Path) -> None:
 def _fill(
     directory: Path,
     store: BackupStore,
-    snapshot: BackupSnapshot,
-    files: Sequence[BackedUpFile],
+    content: SnapshotContent,
     target: Path,
     *,
     partial: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[str, ...]:
     """Write a collection to the directory that becomes `target`; describe what was left out."""
-    defects = _write(store, files, directory, progress)
-    if defects:
-        _check_defects(defects, directory, target, partial=partial)
-    CollectionHeader.read(directory)  # refuses one of a newer version
-    for table in (directory / "index").glob("*.lance"):
-        folder = f"index/{table.name}/"
-        records = (record for record in snapshot.damaged if record.name.startswith(folder))
-        record_present(table, records=[each._replace(name=each.name[len(folder) :]) for each in records])
-    copy_sealed_files(directory)
-    return tuple(_describe(defects, directory))
+    name = content.snapshot.name
+    times = {file.name: file.mtime_ns for file in content.files}
+    _check_names(times, name)
+    shutil.copyfile(store.database(name), directory / DATABASE)
+    contents = store.contents(content)
+    defects: dict[str, str] = {}
+    for done, (path, sha256) in enumerate(sorted(contents.items()), 1):
+        if defect := _write(store, sha256, directory / path, times.get(path)):
+            defects[path] = defect
+        if progress:
+            progress(done, len(contents))
+    described = tuple(_describe(defects, contents, store, name))
+    if defects and not partial:
+        more = f" and {len(described) - _MAX_LISTED} more" if len(described) > _MAX_LISTED else ""
+        raise CollectionError(
+            f"{len(defects)} files are damaged in the backup; {target} was not written: "
+            f"{'; '.join(described[:_MAX_LISTED])}{more}.",
+            "Choose another snapshot: vrag index backups DIRECTORY. To restore everything else: --partial",
+        )
+    return described
 
 
-def _check_names(files: Sequence[BackedUpFile], snapshot: str) -> None:
+def _check_names(names: Mapping[str, int], snapshot: str) -> None:
     """Refuse names that lead out of the directory: a backup may come from somebody else."""
-    for file in files:
-        path = PurePosixPath(file.name)
-        parts = file.name.split("/")
-        if path.is_absolute() or {"", ".", ".."} & set(parts) or "\\" in file.name or ":" in parts[0]:
+    for name in names:
+        parts = name.split("/")
+        if (
+            PurePosixPath(name).is_absolute()
+            or {"", ".", ".."} & set(parts)
+            or "\\" in name
+            or ":" in parts[0]
+        ):
             raise CollectionError(
-                f"The snapshot {snapshot} has a file that lies outside of the collection: {file.name!r}.",
+                f"The snapshot {snapshot} has a file that lies outside of the collection: {name!r}.",
                 "Use backups that vrag has made.",
             )
 
 
-def _write(
-    store: BackupStore,
-    files: Sequence[BackedUpFile],
-    directory: Path,
-    progress: Callable[[int, int], None] | None,
-) -> dict[str, str]:
-    """Write all files whose content is sound; return the defects of the others by their names."""
-    defects: dict[str, str] = {}
-    for done, file in enumerate(files, 1):
-        path = directory / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if defect := store.objects.restore(file, path):
-            defects[file.name] = defect
-        if progress:
-            progress(done, len(files))
-    return defects
+def _write(store: BackupStore, sha256: str, target: Path, mtime_ns: int | None) -> str:
+    """Copy a stored content to a new file, and check its hash; return its defect, and write nothing then."""
+    source = store.blobs.path(sha256)
+    if not source.is_file():
+        return "its content is missing"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    if hash_file(target)[0] != sha256:
+        target.unlink()
+        return "its content is damaged"
+    if mtime_ns:
+        os.utime(target, ns=(mtime_ns, mtime_ns))
+    return ""
 
 
-def _check_defects(defects: Mapping[str, str], directory: Path, target: Path, *, partial: bool) -> None:
-    """Raise `CollectionError` for damage, but for what may be left out."""
-    essential = [name for name in defects if name == FILE_NAME or name.startswith("index/")]
-    if partial and not essential:
-        return
-    described = _describe(defects, directory)
-    more = f" and {len(described) - _MAX_LISTED} more" if len(described) > _MAX_LISTED else ""
-    hint = "Choose another snapshot: vrag index backups DIRECTORY"
-    if not essential:
-        hint += ". To restore everything else: --partial"
-    raise CollectionError(
-        f"{len(defects)} files are damaged in the backup; {target} was not written: "
-        f"{'; '.join(described[:_MAX_LISTED])}{more}.",
-        hint,
-    )
-
-
-def _describe(defects: Mapping[str, str], directory: Path) -> list[str]:
+def _describe(
+    defects: Mapping[str, str], contents: Mapping[str, str], store: BackupStore, name: str
+) -> list[str]:
     """Describe for people what damaged files belong to, and their defects."""
-    documents: dict[str, str] = {}
-    if any(name.startswith("items/") for name in defects):
-        try:
-            rows = Collection.open(directory).documents()
-            documents = {row.id[:16]: row.name for row in rows}
-        except CollectionError:
-            documents = {}  # the tables are damaged as well
-    return [f"{name}{_owner(name, documents)}: {defect.rstrip('.')}" for name, defect in defects.items()]
+    damaged = {contents[path] for path in defects if path.startswith(f"{BLOBS}/")}
+    owners: dict[str, str] = {}
+    if damaged:
+        with closing(store.open_snapshot(name).open_store()) as collection:
+            owners = collection.describe_blobs(damaged)
+    return [f"{path}{_owner(path, owners.get(contents[path]))}: {defect}" for path, defect in defects.items()]
 
 
-def _owner(name: str, documents: Mapping[str, str]) -> str:
-    folder, *rest = name.split("/")
-    if folder == "items" and rest[0] in documents:
-        return f" (a picture of {documents[rest[0]]})"
-    if folder == "index":
-        return f" (the table {rest[0].removesuffix('.lance')})"
+def _owner(path: str, owner: str | None) -> str:
+    folder, *rest = path.split("/")
+    if owner is not None:
+        return f" ({owner})"
     if folder == "runs" and rest:
-        return f" (the run {rest[0]})"
+        return " (recorded runs)"
     return " (an uploaded file)" if folder == KEPT_COPIES else ""

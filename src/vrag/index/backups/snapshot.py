@@ -1,34 +1,32 @@
-"""Snapshots: the description of a backup, as a file of JSON lines.
+"""Snapshots: a directory for each backup, with a copy of the database and a description.
 
-The first line has the facts of the backup, each of the others a file of the collection. The name ends with a
-hash of the lines, so damage to either shows.
+The description (`backup.json`) ends with its own checksum, so damage to it shows. It has the facts of the
+backup, the hash of the database, and the files of the collection that are not in its database.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrag.errors import CollectionError
-from vrag.index.tables.file_records import FileRecord
 from vrag.parsing import parse_json
+from vrag.storage.sealed_json import is_sealed, seal_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-FORMAT = 1
-"""Version of the layout of a directory of backups; a newer one is refused."""
-HASH = re.compile(r"[0-9a-f]{64}")
-_NAME_DIGITS = 16
-"""Digits of the hash in the name of a snapshot."""
+FORMAT = 2
+"""Version of the layout of a directory of backups; others are refused."""
+NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
+"""Names of snapshots."""
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class BackedUpFile(NamedTuple):
-    """A file of a snapshot."""
+    """A file of a collection that is not in its database: of an upload, or of a run."""
 
     name: str
     """Path relative to the collection, with slashes."""
@@ -44,7 +42,7 @@ class BackupSnapshot:
     """The facts of a backup."""
 
     name: str
-    """Its time in UTC, and a hash of its content."""
+    """Its time in UTC."""
     collection: str
     """Directory of the collection."""
     created: float
@@ -57,52 +55,56 @@ class BackupSnapshot:
     items: int
     runs: int
     files: int
-    """Files of the state."""
+    """Files of the state: the database, its blobs and others."""
     bytes: int
     """Bytes of these files."""
     added_bytes: int
     """Bytes that were not stored before."""
-    damaged: tuple[FileRecord, ...] = ()
-    """Records of the files of tables that were not as they were recorded, and are stored as they were. Their
-    names are relative to the collection."""
+    missing: tuple[str, ...] = ()
+    """Files that the collection refers to and did not have, or that could not be read: it was damaged."""
 
 
-def format_snapshot(snapshot: BackupSnapshot, files: Iterable[BackedUpFile]) -> tuple[str, bytes]:
-    """Return the name and the content of a snapshot that has no name yet."""
-    facts = asdict(snapshot)
-    del facts["name"]
-    rows = ({"format": FORMAT} | facts, *files)
-    content = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-    seconds, microseconds = divmod(int(snapshot.created * 1e6), 1_000_000)
-    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds))
-    return f"{moment}-{microseconds:06d}-{_hash(content)}", content
+class SnapshotContent(NamedTuple):
+    """What is in a description."""
+
+    snapshot: BackupSnapshot
+    database: str
+    """SHA-256 of the database."""
+    files: list[BackedUpFile]
 
 
-def parse_snapshot(name: str, content: bytes) -> tuple[BackupSnapshot, list[BackedUpFile]]:
-    """Parse the content of a snapshot, and compare it with the hash in its name.
+def name_of(created: float) -> str:
+    """Return the name of a snapshot of a time in seconds since 1970."""
+    seconds, microseconds = divmod(round(created * 1e6), 1_000_000)
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{microseconds:06d}"
+
+
+def format_description(snapshot: BackupSnapshot, database: str, files: Sequence[BackedUpFile]) -> bytes:
+    """Return the description of a snapshot."""
+    return seal_json({"format": FORMAT, **asdict(snapshot), "database": database, "list": files})
+
+
+def parse_description(name: str, data: bytes) -> SnapshotContent:
+    """Parse the description of the snapshot of a name.
 
     Raises `ValueError` if it is damaged, and `CollectionError` if a newer version of vrag made it.
     """
-    if _hash(content) != name[-_NAME_DIGITS:]:
-        raise ValueError("its hash does not match")
+    if not is_sealed(data):
+        raise ValueError("its checksum does not match")
     try:
-        first, *lines = content.splitlines()
-        facts: dict[str, Any] = parse_json(first)
+        facts: dict[str, Any] = parse_json(data)
+        del facts["checksum"]
         if facts.pop("format") > FORMAT:
             raise CollectionError(
-                f"The snapshot {name} was made by a newer version of vrag ({facts.get('vrag')}).",
+                f"The backup {name} was made by a newer version of vrag ({facts.get('vrag')}).",
                 "Upgrade: pip install -U vrag-agent",
             )
-        files = [BackedUpFile(*parse_json(line)) for line in lines]
-        facts["damaged"] = tuple(FileRecord(*fields) for fields in facts.get("damaged", ()))
-        snapshot = BackupSnapshot(name=name, **facts)
-        has_hashes = all(HASH.fullmatch(file.sha256) for file in files)  # they become paths of objects
+        database, files = facts.pop("database"), [BackedUpFile(*fields) for fields in facts.pop("list")]
+        facts["missing"] = tuple(facts["missing"])
+        snapshot = BackupSnapshot(**facts)
+        are_hashes = all(_HASH.fullmatch(text) for text in (database, *(file.sha256 for file in files)))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError("it has other values") from error
-    if not has_hashes:
-        raise ValueError("a hash in it is none")
-    return snapshot, files
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_NAME_DIGITS]
+    if snapshot.name != name or not are_hashes:
+        raise ValueError("its name is another, or a hash in it is none")
+    return SnapshotContent(snapshot, database, files)

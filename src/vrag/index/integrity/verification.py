@@ -1,59 +1,73 @@
-"""Verification of a collection, and its repair."""
+"""Verification of a collection, and its repair.
+
+Checked are the database with its log, by the checksums of SQLite, every blob, by its name, the numbers of
+items that documents should have, and the caches. What is damaged is deleted, its documents are marked as
+begun, and their files are read again. A damaged database is written anew with all documents that can still
+be read whole; single rows are not salvaged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from vrag.errors import CollectionBusy, CollectionError, VragError
+from vrag.errors import CollectionError, VragError
 from vrag.index.collection import Collection
-from vrag.index.integrity.inspection import Inspection, check_journal
-from vrag.index.integrity.problems import ProblemKind, VerifyProblem, VerifyReport
-from vrag.index.integrity.repair import Repair, can_remake
-from vrag.index.location import COPIES, FILE_NAME, CollectionHeader, LocalLocation
-from vrag.index.tables.file_records import journal_path, read_table_records
-from vrag.index.tables.version_files import TABLES
-from vrag.scratch import scratch_directory
+from vrag.index.integrity.problems import (
+    ProblemKind,
+    VerifyProblem,
+    VerifyReport,
+    check_caches,
+    delete_cache,
+)
+from vrag.index.integrity.rescue import finish_rescue, rescue_database
+from vrag.index.location import RESCUED, LocalLocation, is_collection
+from vrag.index.schema import blob_of
+from vrag.index.store import DATABASE
+from vrag.storage.wal import describe_wal_damage
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
+    from vrag.storage.blobs import BlobStore
 
 Reindex: TypeAlias = Callable[[Collection, Sequence[Path]], object]
 """A function that adds files to a collection again, so that items of theirs which are missing are made."""
 PrepareReindex: TypeAlias = Callable[[Collection], Reindex]
 """A function that loads what `Reindex` needs, such as the embedder, and returns it."""
-_ATTEMPTS = 5
-"""Inspections without the lock, of which one has to see the same tables from its beginning to its end."""
+_LOST_COMMITS = VerifyProblem(
+    "",
+    DATABASE,
+    "What was committed last is lost with the damaged part of its log.",
+    file=DATABASE,
+    advice="Run again what ran last, such as: vrag index add",
+)
+_PARTS = {"image": "picture", "clip": "clip", "vectors": "vectors"}
+"""The columns of items that name blobs, and their names for people."""
 
 
-def open_damaged(directory: Path, *, wait: float = 0.0, durable: bool = True) -> Collection:
-    """Open the collection in a directory like `Collection.open`; the copy of its header may be the sound one.
+@dataclass(slots=True)
+class _Inspection:
+    """What was found in a collection whose database can be read."""
 
-    What was interrupted is left to `verify`, which reports it. Raises `CollectionError` if there is none.
-    """
-    try:
-        header = CollectionHeader.read(directory) or _read_copy(directory)
-    except CollectionError:
-        header = _read_copy(directory)
-    if header is None:
-        return Collection.open(directory, wait=wait, durable=durable)  # which says what is wrong
-    return Collection(LocalLocation(directory, wait, durable=durable), header)
-
-
-def _read_copy(directory: Path) -> CollectionHeader | None:
-    path = directory / COPIES / FILE_NAME
-    try:
-        return CollectionHeader.parse(path.read_bytes().decode("utf-8", "replace"), str(path))
-    except (OSError, CollectionError):
-        return None
+    files: int = 0
+    items: int = 0
+    blobs: int = 0
+    problems: list[VerifyProblem] = field(default_factory=list[VerifyProblem])
+    damaged_blobs: set[str] = field(default_factory=set[str])
+    damaged_items: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Documents and ids of items that name a damaged blob."""
+    short: set[str] = field(default_factory=set[str])
+    """Documents that lack items."""
 
 
 def verify(
-    collection: Collection,
+    location: LocalLocation,
     *,
     repair: bool = False,
     prepare: PrepareReindex | None = None,
@@ -61,148 +75,161 @@ def verify(
 ) -> VerifyReport:
     """Check every byte of a collection on this machine, except for its runs.
 
-    With `repair`, damage is repaired as `vrag.index.integrity.repair` describes; with `prepare` deleted items
-    are made again at once, otherwise the next `add` does. Where the collection cannot be locked because
-    nothing can be written there, it is checked without the lock. Raises `CollectionBusy` while another
-    process is writing, or changes what is checked without the lock: what it has begun is not damage. What
-    `prepare` raises ends the repair before rows change.
+    With `repair`, what is damaged is made again from the documents' own files, by what `prepare` returns,
+    or else by the next `add`. A collection that cannot be written to is checked as it is. Raises
+    `CollectionBusy` if another process is reading documents into it and a repair is wanted, and
+    `CollectionError` if there is no collection, or nothing of it can be read. What `prepare` raises ends
+    the repair before anything is changed.
     """
-    if collection.home is None:
-        from vrag.index.remote.remote_collection import read_only
-
-        raise read_only(collection.address)
-    inspect, interrupted = _inspect, list[VerifyProblem]()
+    is_interrupted = repair and (location.directory / RESCUED).is_file()
+    if not is_interrupted and not is_collection(location.directory):
+        raise CollectionError(f"There is no collection in {location.address}.")
     with ExitStack() as stack:
-        try:
-            stack.enter_context(collection.location.lock())
-        except CollectionError as error:
-            if repair or isinstance(error, CollectionBusy):
-                raise
-            inspect = _inspect_unlocked
-        else:
-            interrupted = _end_interrupted(collection, repaired=repair)
-        scratch = stack.enter_context(scratch_directory())
-        before = inspect(collection, scratch, progress)
-        problems = _problems(before)
+        if repair:
+            stack.enter_context(location.build())
+            finish_rescue(location)
+        faults = location.check_database()
+        problems = [VerifyProblem("", DATABASE, fault, file=DATABASE) for fault in faults]
+        if faults and not repair:
+            return VerifyReport(files=0, items=0, pictures=0, problems=tuple(problems), repaired=False)
+        is_log_lost = bool(faults) and bool(describe_wal_damage(location.directory / DATABASE))
+        lost = rescue_database(location) if faults else []
+        collection = stack.enter_context(
+            closing(Collection.open(location.directory, durable=location.durable))
+        )
+        found = _inspect(collection, progress)
+        problems += found.problems
         if not repair or not problems:
-            return _report(before, [*interrupted, *problems], repaired=False)
-        if Repair.restore_bytes(before):
-            before = _inspect(collection, scratch, progress)
-        repairing = Repair(collection, before, scratch)
-        is_known = can_remake(collection)
-        reindex = prepare(collection) if prepare and is_known and before.is_damaged else None
-        repairing.run(can_remake=is_known)
-    failure = _make_items_again(collection, repairing, reindex)
-    report = _verify_repair(collection, problems, repairing, failure, progress)
-    return replace(report, problems=(*interrupted, *report.problems))
+            return _report(found, problems, repaired=False)
+        reindex = prepare(collection) if prepare and can_remake(collection) else None
+        begun = [*lost, *_delete_damaged(collection, found)]
+    failure = _read_again(location, reindex, begun)
+    with closing(Collection.open(location.directory, durable=location.durable)) as again:
+        report = _report_repair(again, problems, failure, progress)
+    return report.plus(0, [_LOST_COMMITS]) if is_log_lost else report
 
 
-def _make_items_again(collection: Collection, repair: Repair, reindex: Reindex | None) -> str:
+def can_remake(collection: Collection) -> bool:
+    """Return whether this version of vrag makes the same items of a file as the builder of a collection."""
+    return collection.header.options.fingerprint == collection.header.corpus_fingerprint
+
+
+def _inspect(collection: Collection, progress: Progress | None) -> _Inspection:
+    store, found = collection.store, _Inspection()
+    with store.snapshot():
+        files = store.files()
+        names = {file.document.id: file.document.name for file in files}
+        rows = store.read_items(["id", "document", "kind", "ordinal", *_PARTS]).records()
+    found.files, found.items = len(files), len(rows)
+    counts = Counter[str](row["document"] for row in rows)
+    users: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    for row, column in product(rows, _PARTS):
+        if row[column] is not None:
+            users.setdefault(blob_of(row[column]), []).append((column, row))
+    found.blobs = len(users)
+    for name in _find_damaged(store.blobs, list(users), progress):
+        found.damaged_blobs.add(name)
+        for column, row in users[name]:
+            found.damaged_items.append((row["document"], row["id"]))
+            found.problems.append(_describe_item(row, column, names, collection))
+    for file in files:
+        document = file.document
+        if document.status.served and counts[document.id] != file.rows:
+            found.short.add(document.id)
+            detail = f"It has {counts[document.id]} of {file.rows} items."
+            found.problems.append(VerifyProblem(document.id, document.name, detail))
+    found.problems += check_caches(collection.cache_dir)
+    if stray := store.count_stray():
+        detail = f"{stray} stored files are named by nothing: a killed process left them."
+        found.problems.append(VerifyProblem("", "blobs", detail, ProblemKind.LEFTOVER))
+    return found
+
+
+def _find_damaged(blobs: BlobStore, names: Sequence[str], progress: Progress | None) -> Iterator[str]:
+    for done, name in enumerate(names, 1):
+        if progress:
+            progress(done, len(names))
+        yield from blobs.damaged([name])
+
+
+def _describe_item(
+    row: dict[str, str], column: str, names: dict[str, str], collection: Collection
+) -> VerifyProblem:
+    name = names.get(row["document"], row["document"][:16])
+    path = collection.store.blobs.path(blob_of(row[column]))
+    reason = "damaged" if path.exists() else "missing"
+    detail = f"Its {_PARTS[column]} is {reason}."
+    file = path.relative_to(collection.directory).as_posix()
+    return VerifyProblem(
+        row["document"], f"{row['kind']} {row['ordinal']} of {name}", detail, file=file, item=row["id"]
+    )
+
+
+def _delete_damaged(collection: Collection, found: _Inspection) -> list[Path]:
+    """Delete what is damaged, and mark its documents as begun; return the paths of their files."""
+    store = collection.store
+    documents = found.short | {document for document, _ in found.damaged_items}
+    files = [file.document for file in store.files() if file.document.id in documents]
+    begun = [replace(file, status=DocumentStatus.PENDING, items=0, reason="") for file in files]
+    if documents:
+        with store.change() as change:
+            change.delete_items_by_id(id for _, id in found.damaged_items)
+            change.put_files((document, 0) for document in begun)
+    with store.database.lock(), store.database.explain("repaired"):
+        store.blobs.delete(found.damaged_blobs)
+    store.collect()
+    for problem in found.problems:
+        if problem.file.startswith("cache/"):
+            delete_cache(collection.directory / problem.file)
+    return [Path(document.path) for document in begun]
+
+
+def _read_again(location: LocalLocation, reindex: Reindex | None, begun: Sequence[Path]) -> str:
     """Make items again; return what went wrong, in a sentence."""
-    if reindex is None or not repair.begun:
+    if reindex is None or not begun:
         return ""
     try:
-        reindex(collection, repair.begun)
+        with closing(Collection.open(location.directory, durable=location.durable)) as collection:
+            reindex(collection, begun)
     except (VragError, OSError) as error:
         reason = error.message if isinstance(error, VragError) else f"{error}."
         return f"Some items could not be made again: {reason}"
     return ""
 
 
-def _verify_repair(
-    collection: Collection,
-    problems: list[VerifyProblem],
-    repair: Repair,
-    failure: str,
-    progress: Progress | None,
+def _report_repair(
+    collection: Collection, problems: list[VerifyProblem], failure: str, progress: Progress | None
 ) -> VerifyReport:
-    """Inspect again, and mark the problems that are gone as repaired or deleted."""
-    with collection.location.lock(), scratch_directory() as scratch:
-        after = _inspect(Collection(collection.location, collection.header), scratch, progress)
-    left = _problems(after)
-    remaining = {(problem.subject, problem.detail) for problem in left}
-    found: list[VerifyProblem] = []
-    for problem in problems:
-        is_gone = (problem.subject, problem.detail) not in remaining and problem.item not in repair.kept
-        is_gone &= bool(problem.item) or problem.document not in repair.short
-        found.append(replace(problem, repaired=is_gone, deleted=is_gone and _is_deleted(problem, after)))
+    """Inspect again, and tell which problems are gone, and which documents are not whole."""
+    after = _inspect(collection, progress)
+    left = {(problem.subject, problem.detail) for problem in after.problems}
+    pending = {
+        file.document.id: file.document
+        for file in collection.store.files("status = ?", [DocumentStatus.PENDING.value])
+    }
+    report = [
+        replace(
+            problem,
+            repaired=(problem.subject, problem.detail) not in left and problem.document not in pending,
+        )
+        for problem in problems
+    ]
     known = {(problem.subject, problem.detail) for problem in problems}
-    found += [problem for problem in left if (problem.subject, problem.detail) not in known]
-    for document, reason in repair.lost.items():
+    report += [problem for problem in after.problems if (problem.subject, problem.detail) not in known]
+    for id, document in pending.items():
+        detail = "It could not be read again: it is not complete."
         advice = "Add the file again, or remove the document."
-        found.append(VerifyProblem(document, after.names.get(document, document[:16]), reason, advice=advice))
+        report.append(VerifyProblem(id, document.name, detail, advice=advice))
     if failure:
-        found.append(VerifyProblem("", collection.address, failure, advice="Run: vrag index add"))
-    return _report(after, found, repaired=True)
+        report.append(VerifyProblem("", collection.address, failure, advice="Run: vrag index add"))
+    return _report(after, report, repaired=True)
 
 
-def _end_interrupted(collection: Collection, *, repaired: bool) -> list[VerifyProblem]:
-    """Undo what was interrupted, if anything; return what that changed. The caller holds the lock."""
-    found: list[VerifyProblem] = []
-    if collection.is_interrupted:
-        for name in TABLES:
-            table = collection.directory / COPIES / f"{name}.lance"
-            found += check_journal(f"{COPIES}/{journal_path(table).name}", read_table_records(table))
-        with suppress(CollectionError):  # what cannot be undone is found by the inspection
-            collection.undo_interrupted()
-    if collection.undone is not None:
-        detail, advice = "An interrupted commit was undone.", "Run the same `vrag index add` again."
-        if collection.undone:
-            count = "1 document is" if collection.undone == 1 else f"{collection.undone} documents are"
-            detail = f"An interrupted commit was undone: {count} no longer complete."
-            advice = "The next `vrag index add` reads what is missing."
-        found.append(VerifyProblem("", COPIES, detail, ProblemKind.LEFTOVER, advice=advice))
-    return [replace(problem, repaired=repaired) for problem in found]
-
-
-def _is_deleted(problem: VerifyProblem, after: Inspection) -> bool:
-    """Return whether what a problem was about is not there after the repair, nor made again."""
-    if problem.item:
-        documents = (entry.document for entry in after.known.values())
-        ready = {document.id for document in documents if document.status is DocumentStatus.READY}
-        return problem.item not in after.item_counts and problem.document not in ready
-    if problem.document:
-        is_named = problem.kind is ProblemKind.DAMAGE and problem.subject in after.names.values()
-        return not after.counts[problem.document] and not is_named
-    is_own_file = problem.file.startswith(("items/", "cache/"))
-    return is_own_file and not (after.home / problem.file).exists()
-
-
-def _inspect(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:
-    """Inspect a collection; a table of a copy says nothing about the table."""
-    for table in (collection.item_table, collection.file_table):
-        table.reopen()
-    inspection = Inspection(collection, scratch, progress)
-    inspection.run()
-    return inspection
-
-
-def _inspect_unlocked(collection: Collection, scratch: Path, progress: Progress | None) -> Inspection:
-    """Inspect a collection that somebody may be writing to, until nothing changed meanwhile."""
-    for _ in range(_ATTEMPTS):
-        stamp = Inspection(collection, scratch).stamp()
-        inspection = _inspect(collection, scratch, progress)
-        if not inspection.problems or inspection.stamp() == stamp:
-            return inspection
-    raise CollectionBusy(
-        f"Another process changed {collection.address} while it was checked.",
-        "Run the command again when less is written.",
-    )
-
-
-def _problems(inspection: Inspection) -> list[VerifyProblem]:
-    problems = inspection.problems
-    if inspection.unprotected:
-        detail = f"{inspection.unprotected} rows have no checksums."
-        problems.append(VerifyProblem("", COPIES, detail, ProblemKind.UNPROTECTED, COPIES))
-    return problems
-
-
-def _report(inspection: Inspection, problems: list[VerifyProblem], *, repaired: bool) -> VerifyReport:
+def _report(found: _Inspection, problems: list[VerifyProblem], *, repaired: bool) -> VerifyReport:
     return VerifyReport(
-        files=len(inspection.known) + len(inspection.damaged_files),
-        items=inspection.items,
-        pictures=inspection.pictures,
+        files=found.files,
+        items=found.items,
+        pictures=found.blobs,
         problems=tuple(problems),
         repaired=repaired,
     )

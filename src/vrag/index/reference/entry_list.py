@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.corpus.converter import CorpusOptions
-    from vrag.index.embed_items import Present
+    from vrag.index.vectors.embed_items import Present
 
 MAX_LINE_BYTES = 64 * 2**20
 """Bytes of one entry at most."""

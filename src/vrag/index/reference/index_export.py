@@ -27,6 +27,7 @@ from vrag.embed.embedder import VectorKind
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError
 from vrag.geometry import IMAGE_FORMATS
+from vrag.index.location import INDEX_PATTERNS
 from vrag.index.reference import index_files
 from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.parsing import parse_json
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from vrag.index.collection import Collection
     from vrag.index.location import EmbedderRecord
 
-_COLUMNS = ("id", "document", "document_name", "kind", "ordinal", "text", "image", "clip_path", "uid")
+_COLUMNS = ("id", "document", "document_name", "kind", "ordinal", "text", "image", "clip", "uid")
 _TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}
 _MEDIA = "media"
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
@@ -153,7 +154,7 @@ def _check_target(target: Path, *, replace: bool) -> None:
         raise CollectionError(f"{target} is not a directory.", "Name another one.")
     if not any(target.iterdir()):
         return
-    own = {path.name for pattern in index_files.INDEX_PATTERNS for path in target.glob(pattern)}
+    own = {path.name for pattern in INDEX_PATTERNS for path in target.glob(pattern)}
     others = {path.name for path in target.iterdir()} - own
     if own:  # beside no index, a folder of this name is somebody else's
         others -= {_MEDIA}
@@ -190,13 +191,13 @@ def _listed_media(directory: Path) -> set[str]:
 def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
     """Return ids and items, in the order of their documents and pages, with unique file names."""
     documents = {document.id: document for document in collection.documents() if document.status.served}
-    rows = [row for row in collection.scan(_COLUMNS).data.to_pylist() if row["document"] in documents]
+    rows = [row for row in collection.store.read_items(_COLUMNS).records() if row["document"] in documents]
     rows.sort(key=lambda row: (documents[row["document"]].path, row["ordinal"], row["id"]))
     taken: set[str] = set()
     items: list[_Exported] = []
     for row in rows:
         kind = ItemKind(row["kind"])
-        stored = (row["clip_path"] if kind is ItemKind.CLIP else row["image"]) or ""
+        stored = (row["clip"] if kind is ItemKind.CLIP else row["image"]) or ""
         name = (
             _file_name(row, stored, taken)
             if kind is not ItemKind.PASSAGE

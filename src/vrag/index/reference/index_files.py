@@ -17,6 +17,7 @@ import numpy as np
 from vrag.corpus.discover import Skipped
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
+from vrag.index.location import INDEX_FILE, LIST_FILE, META_FILE
 from vrag.index.reference.entry_list import BadEntry, EntryKind, ListEntry, read_list, valid_text
 
 if TYPE_CHECKING:
@@ -35,19 +36,11 @@ MAX_META_BYTES = 2**20
 MAX_DIMENSION = 2**16
 MAX_FLOAT16 = 65504.0
 """The largest finite float16: multi-vectors are stored as such."""
-INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
-INDEX_PATTERNS = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
-"""Patterns of the files that these indexes consist of."""
 FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """FAISS's `IndexFlatIP`: a mark, dimension, number of vectors, two fillers, trained, metric, numbers."""
 FLAT_IP = b"IxFI"
 _BLOCK_SIZE = 4096
 """Vectors that are read together."""
-
-
-def is_reference_index(directory: Path) -> bool:
-    """Check whether a directory holds files of an index that the reference wrote."""
-    return any(True for pattern in INDEX_PATTERNS for _ in directory.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from vrag.embed.registry import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
 from vrag.index.build import AddReport, add_sources
 from vrag.index.collection import Collection
-from vrag.index.embed_items import Embedded
 from vrag.index.location import IMPORTED, EmbedderRecord
 from vrag.index.maintenance import remove
 from vrag.index.reference.entry_list import (
@@ -41,6 +40,7 @@ from vrag.index.reference.entry_list import (
     list_entries,
 )
 from vrag.index.reference.index_files import read_index
+from vrag.index.vectors.embed_items import Embedded
 from vrag.types import ABSENT
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import Conversion, SourceFile
     from vrag.corpus.discover import Skipped
     from vrag.embed.embedder import Embedder
-    from vrag.index.embed_items import Made, Present
     from vrag.index.manifest import IndexProgress
     from vrag.index.reference.entry_list import ListEntry, Listing
     from vrag.index.reference.index_files import ReferenceIndex
+    from vrag.index.vectors.embed_items import Made, Present
     from vrag.types import Item
 
 SAMPLE_SIZE = 4
@@ -177,8 +177,8 @@ def _open_collection(
     if current in {given, imported} - {None}:
         if given is None or current == given:
             return collection
-        with collection.lock():
-            replace(collection.header, embedder=given).write(collection.directory)
+        with collection.store.change() as change:
+            change.put_header(replace(collection.header, embedder=given).to_json())
         return Collection.open(directory, wait=wait)
     if current is not None and given is not None:
         if current.fingerprint == given.fingerprint:
@@ -197,7 +197,9 @@ def _open_collection(
 def add_listing(
     collection: Collection,
     listing: Listing,
-    finish: Callable[[Generator[Conversion, None, None], Listing, Present], Generator[Made, None, None]],
+    finish: Callable[
+        [Generator[Conversion, None, None], Listing, Path, Present], Generator[Made, None, None]
+    ],
     progress: Callable[[IndexProgress], None] | None = None,
 ) -> AddReport:
     """Make the items of a list, which `finish` gives their vectors.
@@ -209,7 +211,7 @@ def add_listing(
         sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
         made = convert_entries(listing.entries, sources, items_dir, options, have)
-        return finish(made, listing, have)
+        return finish(made, listing, items_dir, have)
 
     added = add_sources(collection, listing.sources, produce, progress=progress)
     rows = [d for d in collection.documents() if d.mtime_ns == ABSENT and d.id in listing.found]
@@ -219,7 +221,7 @@ def add_listing(
 
 
 def _with_vectors(
-    conversions: Generator[Conversion, None, None], listing: Listing, have: Present
+    conversions: Generator[Conversion, None, None], listing: Listing, _items_dir: Path, have: Present
 ) -> Generator[Made, None, None]:
     """Give the first item of each file its vector; an item whose picture cannot be read has no picture."""
 

@@ -1,67 +1,62 @@
 """Object storage: bytes under names below a URL, with its failures converted.
 
-The keys and the endpoint come from the environment, as in every tool (`AWS_ACCESS_KEY_ID`,
-`AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`), and are used both for
-files (pyarrow) and for tables (LanceDB). Where the keys are not set, both libraries find those of the
-machine's role or profile.
+Any storage that fsspec has a driver for: `file://` and `memory://` have none to install. For `s3://` the keys
+and the endpoint come from the environment, as in every tool (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+`AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`); where the keys are not set, the driver finds those of
+the machine's role or profile.
 
-Only `s3://` is tested. `gs://` and `az://` work as far as both libraries support them.
+`s3://`, `file://` and `memory://` are tested. `gs://` and `az://` work as far as their drivers do.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import re
+import time
 from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from vrag.errors import CollectionError, first_line
+from vrag.atomic_io import atomic_file, make_directory
+from vrag.errors import CollectionError, MissingExtra, first_line
+from vrag.index.location import URL
 from vrag.providers import hide_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from datetime import datetime
-    from pathlib import Path
+    from collections.abc import Generator, Iterable, Mapping
 
 FileSystem: TypeAlias = Any
-"""A `pyarrow.fs.FileSystem`."""
+"""An `fsspec.AbstractFileSystem`, which has no types."""
 
-SCHEMES = ("s3", "gs", "az")
-_URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.DOTALL)
+_DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "file": "", "memory": ""}
+"""Scheme → the package with its driver; empty for fsspec itself."""
 _CHUNK_BYTES = 2**20
-"""Bytes read from a file at a time when it is uploaded."""
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5.0, 60.0, 4
 """Timeouts and tries: a server that cannot be reached fails after half a minute."""
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
+"""The names that drivers give to the time of the last change."""
 
 _KEYS = (
     "access denied",
     "accessdenied",
-    "invalid access key",
+    "access key",
     "invalidaccesskeyid",
     "signature",
     "forbidden",
-    "http status 403",
     "unauthorized",
     "credential",
     "expired token",
 )
-_NETWORK = ("network connection", "could not connect", "error sending request", "timed out", "timeout", "dns")
+_NETWORK = ("could not connect", "cannot connect", "connection", "timed out", "timeout", "dns", "resolve")
 _HINTS = {
     ("no such bucket", "nosuchbucket", "bucket does not exist"): "Create the bucket, or correct the address.",
     _KEYS: "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and the rights they give.",
     _NETWORK: "Check the network, AWS_ENDPOINT_URL and AWS_REGION, and run the command again.",
 }
-"""Parts of error messages of the libraries, and what to do about them."""
-
-
-def is_url(address: str | os.PathLike[str]) -> bool:
-    """Check whether an address is a URL and not a directory.
-
-    >>> is_url("s3://bucket/reports"), is_url("/data/reports"), is_url("C:/reports")
-    (True, False, False)
-    """
-    return isinstance(address, str) and _URL.fullmatch(address) is not None
+"""Parts of error messages of the drivers, and what to do about them."""
+_LOCAL_HINT = "Free some disk space or fix the permissions, and run the command again."
 
 
 class StoredObject(NamedTuple):
@@ -69,113 +64,126 @@ class StoredObject(NamedTuple):
 
     size: int
     """Bytes."""
-    modified: datetime
-    """In UTC."""
+    modified: float
+    """Seconds since 1970."""
 
 
 class Objects:
     """The objects below a URL `s3://bucket/prefix`; the prefix may be empty. May be shared by threads.
 
     All methods raise `CollectionError` if the storage cannot be reached or refuses. So does the constructor
-    if the URL is not valid, or the library cannot be set up for it; it sends no request yet.
+    if the URL is not valid, or the driver cannot be set up for it; it sends no request yet.
     """
 
     def __init__(self, url: str) -> None:
-        match = _URL.fullmatch(url)
+        match = URL.fullmatch(url)
         scheme, rest = match.groups() if match else ("", "")
         root = rest.rstrip("/")
-        parts = root.split("/")
-        if scheme not in SCHEMES or not all(parts) or {".", ".."} & set(parts) or {"?", "@"} & set(rest):
+        is_local = scheme == "file"
+        parts = root.removeprefix("/" if is_local else "").split("/")
+        is_valid = all(parts) and not {".", ".."} & set(parts) and not {"?", "@", "\0"} & set(rest)
+        if scheme not in _DRIVERS or not is_valid or (is_local and not root.startswith("/")):
             raise CollectionError(
                 f"{hide_credentials(url)!r} is not an address in object storage.",
-                "Give one like s3://bucket/reports.",
+                "Give one like s3://bucket/reports, or file:///directory.",
             )
         self.url = f"{scheme}://{root}"
         """Without a slash at its end."""
-        self._root = root
-        self.options = _lance_options(scheme)
-        """Storage options of LanceDB."""
-        with self.failures("used"):
-            self._files = _open_file_system(scheme)
+        self._is_local = is_local
+        self._bucket = parts[0] if scheme in {"s3", "gs", "az"} else ""
+        with self._failures("used"):
+            identity = os.getpid(), os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_PROFILE")
+            self._files = _open_file_system(scheme, _endpoint(), _region(), identity)
+            self._root: str = self._files._strip_protocol(self.url)  # noqa: SLF001 - for drivers
+
+    @property
+    def place(self) -> str:
+        """The URL, and for S3 the server: equal for equal storage."""
+        return f"{_endpoint() or ''} {self.url}" if self.url.startswith("s3:") else self.url
 
     def read(self, name: str) -> bytes | None:
         """Read the bytes of an object; None if there is none."""
-        with self.failures("read"):
+        with self._failures("read"):
             try:
-                with self._files.open_input_stream(self._path(name)) as stream:
-                    return bytes(stream.read())
+                return bytes(self._files.cat_file(self._path(name)))
             except FileNotFoundError:
                 return None
 
-    def open(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Open an object as a file to read and seek in; only what is read is transferred."""
-        with self.failures("read"):
-            return self._files.open_input_file(self._path(name))
-
     def write(self, name: str, content: bytes) -> None:
         """Store an object; it appears whole or not at all, and replaces an existing one."""
-        with self.failures("written"), self._files.open_output_stream(self._path(name)) as stream:
-            stream.write(content)
+        with self._failures("written"):
+            if self._is_local:
+                self._write_local(name, [content])
+            else:
+                self._files.pipe_file(self._path(name), content)
 
-    def upload(self, path: Path, name: str) -> int:
-        """Store a file as an object, in pieces, and return its size; it appears whole or not at all."""
-        size, target = 0, self._path(name)
-        with path.open("rb") as file, self.failures("written"), self._files.open_output_stream(target) as out:
-            while piece := file.read(_CHUNK_BYTES):
-                out.write(piece)
-                size += len(piece)
-        return size
+    def upload(self, path: Path, name: str) -> None:
+        """Store a file as an object; it appears whole or not at all. `OSError` if it cannot be read."""
+        with path.open("rb") as file:
+            if self._is_local:
+                with self._failures("written"):
+                    self._write_local(name, iter(lambda: file.read(_CHUNK_BYTES), b""))
+                return
+        with self._failures("written"):
+            self._files.put_file(str(path), self._path(name))
 
     def delete(self, name: str) -> None:
         """Delete an object, if there is one."""
-        with self.failures("written"):
+        with self._failures("written"):
             try:
-                self._files.delete_file(self._path(name))
+                self._files.rm_file(self._path(name))
             except FileNotFoundError:
                 return
 
     def list(self) -> dict[str, StoredObject]:
         """List all objects, by name."""
-        lib: Any = importlib.import_module("pyarrow.fs")
-        with self.failures("read"):
-            infos = self._files.get_file_info(
-                lib.FileSelector(self._root, allow_not_found=True, recursive=True)
-            )
-        files = (info for info in infos if info.type == lib.FileType.File)
-        return {info.path[len(self._root) + 1 :]: StoredObject(info.size, info.mtime) for info in files}
+        with self._failures("read"):
+            try:
+                found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+            except FileNotFoundError:
+                return {}
+            return {
+                path[len(self._root) + 1 :]: StoredObject(int(entry["size"]), _find_time(entry))
+                for path, entry in found.items()
+            }
 
     def check(self) -> None:
-        """Check that the bucket exists and can be listed."""
-        lib: Any = importlib.import_module("pyarrow.fs")
-        bucket = self._root.split("/", 1)[0]
-        with self.failures("read"):
-            found = self._files.get_file_info(bucket).type != lib.FileType.NotFound
-        if not found:
+        """Check that the bucket exists."""
+        with self._failures("read"):
+            is_there = not self._bucket or self._files.exists(self._bucket)
+        if not is_there:
             raise CollectionError(
-                f"There is no bucket {bucket} for {self.url}.", "Create it, or correct the address."
+                f"There is no bucket {self._bucket} for {self.url}.", "Create it, or correct the address."
             )
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    @contextmanager
-    def failures(self, participle: str) -> Generator[None]:
-        """Convert errors of the libraries to a `CollectionError` with a hint, but for a missing object.
+    def _write_local(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write a file as a whole, which the driver does not."""
+        path = Path(self._path(name))
+        make_directory(path.parent)
+        with atomic_file(path) as file:
+            file.writelines(chunks)
 
-        They raise OSError with the message of the server. The participle completes "could not be …".
+    @contextmanager
+    def _failures(self, participle: str) -> Generator[None]:
+        """Convert errors of the drivers, each of which has its own, to a `CollectionError` with a hint.
+
+        The participle completes "could not be …".
         """
         try:
             yield
-        except FileNotFoundError:
+        except (CollectionError, MissingExtra):
             raise
-        except (OSError, ValueError, NotImplementedError) as error:  # Arrow's own errors are the last two
-            raise CollectionError(
-                f"{self.url} could not be {participle}: {first_line(error)}.", storage_hint(str(error))
-            ) from error
+        except Exception as error:
+            reason = (getattr(error, "strerror", None) or first_line(error)).rstrip(".")
+            hint = _LOCAL_HINT if self._is_local else _find_hint(f"{reason} {error}")
+            raise CollectionError(f"{self.url} could not be {participle}: {reason}.", hint) from error
 
 
-def storage_hint(message: str) -> str:
-    """Return what to do about a failure of object storage, by the message of the library."""
+def _find_hint(message: str) -> str:
+    """Return what to do about a failure of object storage, by the message of the driver."""
     lowered = message.casefold().replace("_", " ")
     for signs, hint in _HINTS.items():
         if any(sign in lowered for sign in signs):
@@ -183,22 +191,35 @@ def storage_hint(message: str) -> str:
     return "Check the address, the keys (AWS_…) and the network, and run the command again."
 
 
-def _open_file_system(scheme: str) -> FileSystem:
-    lib: Any = importlib.import_module("pyarrow.fs")
-    if scheme == "gs":
-        return lib.GcsFileSystem()
-    if scheme == "az":
-        return lib.AzureFileSystem(
-            account_name=os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", ""),
-            account_key=os.environ.get("AZURE_STORAGE_ACCOUNT_KEY") or None,
-        )
-    return lib.S3FileSystem(
-        endpoint_override=_endpoint(),
-        region=_region(),
-        connect_timeout=_CONNECT_SECONDS,
-        request_timeout=_REQUEST_SECONDS,
-        retry_strategy=lib.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-    )
+def _find_time(entry: Mapping[str, Any]) -> float:
+    """Return the time of the last change of an object; now, if its driver does not give one."""
+    value = next((entry[name] for name in _TIMES if entry.get(name) is not None), time.time())
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return value.timestamp() if isinstance(value, datetime) else float(value)
+
+
+@lru_cache(maxsize=8)
+def _open_file_system(scheme: str, endpoint: str | None, region: str | None, _identity: object) -> FileSystem:
+    """Set up a driver: once for each process and set of keys, since it holds connections."""
+    lib: Any = importlib.import_module("fsspec")
+    options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+    if scheme == "s3":
+        retries = {"total_max_attempts": _ATTEMPTS, "mode": "standard"}
+        timeouts = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": _REQUEST_SECONDS}
+        options |= {
+            "endpoint_url": endpoint,
+            "client_kwargs": {"region_name": region},
+            "config_kwargs": {**timeouts, "retries": retries, "max_pool_connections": 32},
+            "max_concurrency": 1,  # or the size of an object is requested before each read of it
+        }
+    try:
+        return lib.filesystem(scheme, **options)
+    except ImportError as error:
+        driver = _DRIVERS[scheme]
+        if scheme == "s3":
+            raise MissingExtra(driver, scheme) from error
+        raise CollectionError(f"{driver} is not installed.", f"Run: pip install {driver}") from error
 
 
 def _endpoint() -> str | None:
@@ -206,20 +227,6 @@ def _endpoint() -> str | None:
 
 
 def _region() -> str | None:
-    """Return the region; servers other than Amazon's ignore it, and the library must not query Amazon."""
+    """Return the region; servers other than Amazon's ignore it, and the driver must not query Amazon."""
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return named or ("us-east-1" if _endpoint() else None)
-
-
-def _lance_options(scheme: str) -> dict[str, str]:
-    if scheme != "s3":
-        return {}
-    environment = {
-        "aws_access_key_id": os.environ.get("AWS_ACCESS_KEY_ID"),
-        "aws_secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY"),
-        "aws_session_token": os.environ.get("AWS_SESSION_TOKEN"),
-        "aws_region": _region(),
-        "aws_endpoint": _endpoint(),
-        "allow_http": "true" if (_endpoint() or "").startswith("http://") else None,
-    }
-    return {name: value for name, value in environment.items() if value}

@@ -1,59 +1,61 @@
 """Publishing a collection to object storage, for any number of machines to search it.
 
-One state of both tables and all pictures is published. It can be stopped or killed anywhere, and the next
-run uploads what is missing:
+One state of the collection is published. It can be stopped or killed anywhere, and the next run uploads what
+is missing:
 
-1. Data files and pictures. Their names are drawn at random or made from the content, so an object
-   that is there is the right one. Nobody refers to them yet.
-2. The two manifests of LanceDB that say which files a version consists of. Readers go by the version
-   that `published.json` names, and do not look for newer ones.
-3. A proof: both tables are read back from there, in full by their ids.
-4. `collection.json`, once; then `published.json`, in one write. From here on readers see the new state.
+1. Blobs, and the database in pieces. All are named by their content, so what is there need not be uploaded
+   again: where little has changed, most pieces are the same. Then the list of all these, and whether all of
+   it has arrived is checked.
+2. `HEAD`, in one write, which names the list. From here on readers see the new state.
 
-Files that belong to no published version are not uploaded (`tables/version_files.py` tells them by their
-names). The proof would fail if that were ever not so.
+Pruning deletes what no publication of the last hour names. Objects younger than that stay, since a
+publication may be about to name them; so what is there, but neither young nor named by the current
+publication, is uploaded again, which makes it young.
 
-A manifest is named by the number of its version alone. When another collection, or a copy that went
-its own way, has published the same number there, the tables go into a database of another name.
+Of two processes that publish at once, one finds that it was overtaken, and publishes after the other.
 """
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.errors import CollectionError, FingerprintMismatch
-from vrag.index.location import FILE_NAME, CollectionHeader, LocalLocation
-from vrag.index.manifest import KEEP
-from vrag.index.remote.object_storage import Objects, is_url
-from vrag.index.remote.remote_collection import (
-    ELSEWHERE,
+from vrag.index.location import CollectionHeader, LocalLocation, is_url
+from vrag.index.remote.object_storage import Objects
+from vrag.index.remote.publication import (
+    AT_ONCE,
+    HEAD,
+    FilePart,
+    ObjectLost,
     Publication,
-    PublishedRecord,
-    PublishedTables,
-    read_only,
+    PublicationManifest,
+    PublishedHead,
+    object_name,
 )
-from vrag.index.schema import FILE_PARTS, ITEM_PARTS, file_schema, item_schema
-from vrag.index.tables.table import Table
-from vrag.index.tables.version_files import TABLES, manifest_path, refers, stored_files, table_files
+from vrag.index.remote.remote_collection import read_only
+from vrag.index.store import DATABASE, HEADER
+from vrag.storage.blobs import hash_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from vrag.index.collection import Collection
-    from vrag.index.remote.object_storage import StoredObject
 
 GRACE = timedelta(hours=1)
 """Age up to which pruning keeps a former publication for its readers."""
-AT_ONCE = 8
-"""Files that are uploaded at the same time: an object store is slow, but serves many requests at once."""
-MAX_PIECES = 64
-"""Data files of a table beyond which they are merged before they are uploaded."""
+PIECE_BYTES = 1 << 17
+"""Size of the pieces of a database: few requests for a large one, and little around a page that changed."""
+_RENEWED_SECONDS = GRACE.total_seconds() / 2
+"""Age from which an object that the current publication does not name is uploaded again."""
+_ATTEMPTS = 3
+"""Attempts to publish while others do, and to upload what is missing afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +68,11 @@ class PublishReport:
     fresh: bool
     """True if it is new: False when nothing has changed since the last time."""
     files: int
-    """Files uploaded."""
+    """Objects uploaded: blobs, pieces of the database, a manifest."""
     bytes: int
     """Bytes uploaded."""
     present: int
-    """Files that existed already."""
+    """Objects that existed already."""
     pruned: int
     """Objects deleted that belonged to former publications or to none."""
     seconds: float
@@ -96,220 +98,229 @@ def publish(
     if is_url(collection.address):
         raise read_only(collection.address)
     objects = Objects(url)
-    with collection.lock():
-        record = PublishedRecord.read(objects, damaged_ok=True)
-        header = _header(objects, collection)
-        _merge_small_files(collection)
-        state = _PublishState.of(collection, objects, record)
-        there = objects.list()
-        files, size = _upload(objects, _missing(state.files, there), progress)
-        current = record.current if record else None
-        versions = {table: current.version(table) for table in TABLES} if current else {}
-        is_published = current is not None and (current.tables, versions) == (state.tables, state.versions)
-        fresh = header is not None or not is_published
-        if fresh or record is None:
-            record = _release(objects, collection, state, record, header)
-    pruned = 0 if prune is None else _prune(objects, record, prune)
+    with collection.build() as staging:
+        for attempt in range(_ATTEMPTS):
+            if made := _publish_once(collection, objects, staging / f"{attempt}", progress):
+                break
+        else:
+            raise _overtaken(objects)
+    current = PublishedHead.read(objects)
+    if current is None or made.publication not in (current.current, *current.former):
+        raise _overtaken(objects)
+    pruned = 0 if prune is None else _prune(objects, current, prune)
     return PublishReport(
         url=objects.url,
-        number=record.current.number,
-        fresh=fresh,
-        files=files,
-        bytes=size,
-        present=len(state.files) - files,
+        number=made.publication.number,
+        fresh=made.is_fresh,
+        files=made.files,
+        bytes=made.bytes,
+        present=made.present,
         pruned=pruned,
         seconds=time.monotonic() - started,
     )
 
 
+class _Published(NamedTuple):
+    """What was done to publish a state."""
+
+    publication: Publication
+    is_fresh: bool
+    files: int
+    bytes: int
+    present: int
+
+
+def _publish_once(
+    collection: Collection, objects: Objects, folder: Path, progress: Callable[[int, int], None] | None
+) -> _Published | None:
+    """Publish the present state, copied to a new folder first; return None if another process published."""
+    before = PublishedHead.read(objects, damaged_ok=True)
+    state = _PublishState.of(collection, folder, before)
+    _check_header(objects, before, state.header)
+    files, size = _upload_missing(objects, state, before, progress)
+    publication, is_fresh = replace(state.publication, at=time.time()), True
+    if before is not None and publication.manifest == before.current.manifest:
+        publication, is_fresh = before.current, False
+    elif before == PublishedHead.read(objects, damaged_ok=True):
+        former = (*before.former, before.current) if before else ()
+        PublishedHead(publication, state.header, former).write(objects)
+    else:
+        return None
+    return _Published(publication, is_fresh, files, size, len(state.files) - files)
+
+
 @dataclass(frozen=True, slots=True)
 class _PublishState:
-    tables: str
-    versions: Mapping[str, int]
-    """LanceDB's version of each table; 0 for none."""
-    manifests: Mapping[str, bytes]
-    """By the name of the object."""
-    files: Mapping[str, Path]
-    """The files that manifests and items refer to, by the name of the object."""
+    """A state of a collection that is being published."""
+
+    publication: Publication
+    header: str
+    files: Mapping[str, FilePart]
+    """What it consists of, by the names of the objects; the manifest is the last."""
 
     @classmethod
-    def of(cls, collection: Collection, objects: Objects, record: PublishedRecord | None) -> _PublishState:
-        """Read the present state of a collection whose lock is held."""
-        versions = {"items": collection.item_table.version, "files": collection.file_table.version}
-        index = collection.directory / "index"
-        manifests = {
-            name: (index / name).read_bytes()
-            for name in (manifest_path(table, version) for table, version in versions.items() if version)
-        }
-        tables = record.current.tables if record else "index"
-        taken = (objects.read(f"{tables}/{name}") not in (None, data) for name, data in manifests.items())
-        if any(taken):
-            tables = f"index-{secrets.token_hex(4)}"
-        files = {f"{tables}/{name}": index / name for name in table_files(index, manifests)}
-        files |= {
-            f"items/{name}": collection.items_dir / name for name in stored_files(collection.item_table)
-        }
-        return cls(tables, versions, {f"{tables}/{name}": data for name, data in manifests.items()}, files)
+    def of(cls, collection: Collection, folder: Path, before: PublishedHead | None) -> _PublishState:
+        """Copy the present state of a collection, of which nothing is deleted meanwhile, to a new folder."""
+        folder.mkdir()
+        path = folder / DATABASE
+        collection.store.database.copy(path)
+        source, size = hash_file(path)
+        current = before.current if before else None
+        with closing(LocalLocation(folder, durable=False).open_store()) as copy:
+            version, header = copy.version, copy.setting(HEADER)
+            blobs = sorted(copy.named_blobs())
+            if current is not None:  # readers compare versions: they grow, whichever copy is published
+                wanted = current.version if current.source == source else max(version, current.version + 1)
+                if wanted != version:
+                    copy.renumber(wanted)
+                    version = wanted
+        files = {object_name("blobs", blob): _find_blob(collection, blob) for blob in blobs}
+        pieces: list[str] = []
+        with path.open("rb") as file:
+            while data := file.read(PIECE_BYTES):
+                piece = hashlib.sha256(data).hexdigest()
+                files[object_name("pieces", piece)] = FilePart(path, len(pieces) * PIECE_BYTES, len(data))
+                pieces.append(piece)
+        (folder / "manifest.json").write_bytes(PublicationManifest(PIECE_BYTES, pieces, blobs).to_json())
+        manifest, manifest_size = hash_file(folder / "manifest.json")
+        total = sum(file.size for file in files.values())
+        files[object_name("manifests", manifest)] = FilePart(folder / "manifest.json", 0, manifest_size)
+        return cls(
+            Publication(
+                number=current.number + 1 if current else 1,
+                at=0.0,
+                version=version,
+                manifest=manifest,
+                source=source,
+                database=size,
+                bytes=total,
+            ),
+            header,
+            files,
+        )
 
 
-def _merge_small_files(collection: Collection) -> None:
-    """Merge small files where there are many: readers request something of each."""
-    for name, table in (("items", collection.item_table), ("files", collection.file_table)):
-        if version := table.version:
-            index = collection.directory / "index"
-            manifest = manifest_path(name, version)
-            files = table_files(index, {manifest: (index / manifest).read_bytes()})
-            if sum("/data/" in file for file in files) > MAX_PIECES:
-                table.compact(KEEP)
+def _find_blob(collection: Collection, name: str) -> FilePart:
+    path = collection.store.blobs.path(name)
+    try:
+        return FilePart(path, 0, path.stat().st_size)
+    except OSError as error:
+        raise _damaged(object_name("blobs", name), error.strerror or str(error)) from error
 
 
-def _header(objects: Objects, collection: Collection) -> bytes | None:
-    """Return the header to write there; None if it is there already.
-
-    One that would replace a collection which readers may hold open as another is refused.
-    """
-    own = (collection.directory / FILE_NAME).read_bytes()
-    content = objects.read(FILE_NAME)
-    if content is None:
-        return own
-    where = f"{objects.url}/{FILE_NAME}"
-    published = CollectionHeader.parse(content.decode("utf-8", "replace"), where, ELSEWHERE)
-    there, here = published.embedder, collection.header.embedder
+def _check_header(objects: Objects, before: PublishedHead | None, header: str) -> None:
+    """Refuse a collection that would replace one which readers may hold open as another."""
+    if before is None:
+        return
+    published = CollectionHeader.parse(before.header, f"{objects.url}/{HEAD}")
+    own = CollectionHeader.parse(header, DATABASE)
+    there, here = published.embedder, own.embedder
     if there is None or here is None:
         is_same = there is here
     else:  # an import may have got its embedder since
         is_same = there.imported or there.fingerprint == here.fingerprint
-    if not is_same or published.corpus_fingerprint != collection.header.corpus_fingerprint:
+    if not is_same or published.corpus_fingerprint != own.corpus_fingerprint:
         raise FingerprintMismatch(
             f"A collection built with other settings or another embedder is published at {objects.url}.",
             "Publish this one under another URL.",
         )
-    return None if content == own else own
 
 
-def _missing(files: Mapping[str, Path], there: Mapping[str, StoredObject]) -> dict[str, Path]:
-    """Return the files that are missing there, or incomplete; refuse one that is missing here as well."""
-    missing: dict[str, Path] = {}
-    for name, path in files.items():
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            raise _damaged(name, error) from error
-        if name not in there or there[name].size != size:
-            missing[name] = path
-    return missing
+def _upload_missing(
+    objects: Objects,
+    state: _PublishState,
+    before: PublishedHead | None,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[int, int]:
+    """Upload what is not there, until all of it is; return how many files, and their bytes."""
+    lasting = _named_by(objects, before.current) if before else set[str]()
+    oldest = time.time() - _RENEWED_SECONDS
+    count = size = 0
+    for _ in range(_ATTEMPTS):
+        there = objects.list()
+        missing = [
+            name
+            for name, file in state.files.items()
+            if name not in there
+            or there[name].size != file.size
+            or (there[name].modified < oldest and name not in lasting)
+        ]
+        if not missing:
+            return count, size
+        _upload(objects, {name: state.files[name] for name in missing}, progress)
+        count, size = count + len(missing), size + sum(state.files[name].size for name in missing)
+        lasting |= set(missing)  # whatever time its clock shows
+    raise CollectionError(
+        f"What was uploaded to {objects.url} is not there.", "If another process deletes it, stop that."
+    )
 
 
 def _upload(
-    objects: Objects, files: Mapping[str, Path], progress: Callable[[int, int], None] | None
-) -> tuple[int, int]:
-    """Upload files, several at once; return how many and their bytes."""
+    objects: Objects, files: Mapping[str, FilePart], progress: Callable[[int, int], None] | None
+) -> None:
+    """Upload files, several at once."""
 
-    def upload(name: str) -> int:
+    def upload(name: str) -> None:
+        file, sha256 = files[name], name.rsplit("/", 1)[-1]
         try:
-            return objects.upload(files[name], name)
+            if name.startswith("pieces/"):
+                objects.write(name, file.read())
+            elif hash_file(file.path)[0] == sha256:
+                objects.upload(file.path, name)
+            else:
+                raise _damaged(name, "it is damaged")
         except OSError as error:
-            raise _damaged(name, error) from error
+            raise _damaged(name, error.strerror or str(error)) from error
 
-    total = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        sizes = pool.map(upload, files)
+        uploads = pool.map(upload, files)
         try:
-            for done, size in enumerate(sizes, 1):
-                total += size
+            for done, _ in enumerate(uploads, 1):
                 if progress:
                     progress(done, len(files))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return len(files), total
 
 
-def _damaged(name: str, error: OSError) -> CollectionError:
+def _damaged(name: str, reason: str) -> CollectionError:
+    return CollectionError(f"{name} cannot be read: {reason}.", LocalLocation.repair_hint)
+
+
+def _overtaken(objects: Objects) -> CollectionError:
     return CollectionError(
-        f"{name} cannot be read: {error.strerror or error}.",
-        LocalLocation.repair_hint,
+        f"Another process published at {objects.url} at the same time.", "Run the command again."
     )
 
 
-def _release(
-    objects: Objects,
-    collection: Collection,
-    state: _PublishState,
-    record: PublishedRecord | None,
-    header: bytes | None,
-) -> PublishedRecord:
-    """Make what was uploaded the newest publication, once it is proven to be readable."""
-    for name, manifest in state.manifests.items():
-        objects.write(name, manifest)
-    size = sum(map(len, state.manifests.values())) + sum(path.stat().st_size for path in state.files.values())
-    number = record.current.number + 1 if record else 1
-    now = Publication(
-        number, time.time(), state.tables, state.versions["items"], state.versions["files"], size
-    )
-    store = PublishedTables(objects, PublishedRecord(now))
-    mark = collection.header.embedder
-    pairs = (
-        (collection.item_table, Table(store, "items", lambda: item_schema(mark), parts=ITEM_PARTS)),
-        (collection.file_table, Table(store, "files", file_schema, parts=FILE_PARTS)),
-    )
-    for here, there in pairs:
-        own, published = (sorted(table.read(["id"]).data["id"].to_pylist()) for table in (here, there))
-        if own != published:
-            raise CollectionError(
-                f"The uploaded tables at {objects.url} differ from those here; they were not published.",
-                "Publish it under another URL.",
-            )
-    if header is not None:
-        objects.write(FILE_NAME, header)
-    after = PublishedRecord(now, (*record.former, record.current) if record else ())
-    after.write(objects)
-    return after
+def _prune(objects: Objects, head: PublishedHead, grace: timedelta) -> int:
+    """Delete what no recent publication names, after the others are removed from `HEAD`.
 
-
-def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
-    """Delete what no recent publication refers to, after the others are removed from the record.
-
-    Objects younger than `grace` stay as well: a publication may be about to refer to them.
+    Objects younger than `grace` stay as well: a publication may be about to name them.
     """
     limit = time.time() - grace.total_seconds()
-    ends = [publication.at for publication in (*record.former, record.current)][1:]
-    former = tuple(entry for entry, end in zip(record.former, ends, strict=True) if end > limit)
-    if former != record.former:
-        record = PublishedRecord(record.current, former)
-        record.write(objects)
-    manifests, kept = _referred(objects, record)
+    ends = [publication.at for publication in (*head.former, head.current)][1:]
+    former = tuple(entry for entry, end in zip(head.former, ends, strict=True) if end > limit)
+    if former != head.former:
+        head = replace(head, former=former)
+        head.write(objects)
+    named = set[str]().union(*(_named_by(objects, each) for each in (head.current, *former)))
     unused = [
         name
         for name, stored in objects.list().items()
-        if name.startswith(("items/", "index/", "index-"))
-        and name not in kept
-        and stored.modified.timestamp() <= limit
-        and not any(
-            name.startswith(f"{table}/") and refers(manifest, name.split("/", 1)[1])
-            for table, manifest in manifests
-        )
+        if name.startswith(("blobs/", "pieces/", "manifests/"))
+        and name not in named
+        and stored.modified <= limit
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(objects.delete, unused))
     return len(unused)
 
 
-def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str, bytes]], set[str]]:
-    """Return the folder and manifest of each published table, and the names of all that is referred to.
-
-    These are the names of manifests, pictures and clips.
-    """
-    manifests: list[tuple[str, bytes]] = []
-    kept: set[str] = set()
-    for publication in (record.current, *record.former):
-        for table in TABLES:
-            if version := publication.version(table):
-                name = f"{publication.tables}/{manifest_path(table, version)}"
-                manifests.append((f"{publication.tables}/{table}.lance", objects.read(name) or b""))
-                kept.add(name)
-        items = Table(
-            PublishedTables(objects, PublishedRecord(publication)), "items", lambda: item_schema(None)
-        )
-        kept |= {f"items/{name}" for name in stored_files(items)}
-    return manifests, kept
+def _named_by(objects: Objects, publication: Publication) -> set[str]:
+    """Return the names of the objects of a publication; of one that is damaged, none."""
+    try:
+        names = PublicationManifest.read(objects, publication).names()
+    except ObjectLost:
+        names = []
+    return {object_name("manifests", publication.manifest), *names}

@@ -27,8 +27,8 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError, first_line
-from vrag.index.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
+from vrag.index.vectors.vector_index import read_vectors
 from vrag.providers import hide_credentials, reachable
 
 if TYPE_CHECKING:
@@ -290,27 +290,25 @@ class QdrantStore:
         progress: Callable[[int, int], None] | None,
     ) -> Iterator[list[Any]]:
         """Yield points that are missing, in batches of bounded size."""
-        column, done = vector_column(embedder.kind), 0
+        columns = ("id", "document", "kind", "ordinal")
+        payloads = {row["id"]: row for row in collection.store.read_items(columns).records()}
         batch: list[Any] = []
         numbers = 0
-        for rows in collection.item_table.batches(["id", "document", "kind", "ordinal", column], _ROWS):
-            payloads = rows.select(["id", "document", "kind", "ordinal"]).to_pylist()
-            for payload, value in zip(payloads, rows[column].to_pylist(), strict=True):
-                done += 1
-                if progress:
-                    progress(done, max(items, done))
-                if value and payload["id"] not in existing:
-                    vector = np.asarray(value, np.float32)
-                    named = {"vector": vector.tolist()}
-                    if vector.ndim == 2:
-                        named = {"vectors": vector.tolist(), _POOLED: pool(vector, FACTOR).tolist()}
-                    item = payload.pop("id")
-                    content = {"item": item, **payload}
-                    batch.append(self._models.PointStruct(id=_point_id(item), vector=named, payload=content))
-                    numbers += vector.size
-                if numbers >= _NUMBERS:
-                    yield batch
-                    batch, numbers = [], 0
+        for done, (item, vectors) in enumerate(read_vectors(collection), 1):
+            if progress:
+                progress(done, max(items, done))
+            payload = payloads.get(item)
+            if payload is not None and item not in existing:
+                vector = vectors.astype(np.float32)
+                named = {"vectors": vector.tolist(), _POOLED: pool(vector, FACTOR).tolist()}
+                if embedder.kind is VectorKind.SINGLE:
+                    named = {"vector": vector[0].tolist()}
+                content = {"item": item} | {name: payload[name] for name in columns[1:]}
+                batch.append(self._models.PointStruct(id=_point_id(item), vector=named, payload=content))
+                numbers += vector.size
+            if numbers >= _NUMBERS:
+                yield batch
+                batch, numbers = [], 0
         if batch:
             yield batch
 

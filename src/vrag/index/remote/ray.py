@@ -3,15 +3,14 @@
 Ray Data runs the same converters and the same embedders, on as many machines as the Ray cluster has.
 This process stays the only one that writes to the collection, so that the guarantees of `add` hold:
 
-- Files are sent in waves. Ray Data needs all of its input at once, and files are marked as begun before.
+- All files are known before Ray begins: Ray Data needs its input at once, and streams what it makes.
 - A task takes a few files and converts them as `convert_all` does on one machine, in a process of its
   own with time limits and a limit on memory. A file that hangs or crashes costs itself.
 - A file is read at its path if the machine of the task sees the same bytes there (by size and
   modification time), as on a shared file system. Otherwise it is fetched from an actor on this one.
 - Pictures and clips come back with their items, as bytes, and are stored here: no storage needs to be
   shared. A page is some hundred kilobytes, which is little beside what it costs to make and to embed.
-- The embedder is an actor that opens the model once per wave. Its fingerprint must be that of the
-  collection.
+- The embedder is an actor that opens the model once. Its fingerprint must be that of the collection.
 - Ray tries again what dies with its machine. Sources of which not everything came back are sent out
   again without what has come; after `ATTEMPTS` rounds they fail, with the reason.
 
@@ -21,7 +20,6 @@ Items come in another order than on one machine. What the collection holds in th
 from __future__ import annotations
 
 import importlib
-import itertools
 import logging
 import os
 import pickle
@@ -35,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.errors import CollectionError, MissingExtra, first_line
-from vrag.index.embed_items import MIN_BATCH, Embedded
 from vrag.index.remote.ray_tasks import (
     COLUMNS,
     Embedding,
@@ -47,20 +44,18 @@ from vrag.index.remote.ray_tasks import (
     convert,
     store_file,
 )
-from vrag.index.schema import arrow
+from vrag.index.vectors.embed_items import MIN_BATCH, Embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from vrag.corpus.converter import CorpusOptions
     from vrag.embed.embedder import Embedder, EmbedderInfo
-    from vrag.index.embed_items import Made, Present, Producer
+    from vrag.index.vectors.embed_items import Made, Present, Producer
 
 ATTEMPTS = 3
 FILES_PER_TASK = 8
 """Few enough to spread, and enough that starting a process does not weigh."""
-FIRST_WAVE, WAVE_GROWTH, LARGEST_WAVE = 256, 8, 16_384
-"""Files: the first wave is small so that work begins soon; large ones open the model seldom."""
 _TASK_BYTES = 512 * 2**20
 """Memory that a task requests. Actors do not, or Ray would have the same processes convert and embed."""
 _CONNECT_SECONDS = 5.0
@@ -101,11 +96,8 @@ def by_ray(
     ) -> Generator[Made, None, None]:
         fingerprint = embedder.fingerprint if embedder else ""
         job = _RayJob(options, corpus, open_embedder, fingerprint, items_dir)
-        size = FIRST_WAVE
         with _connected(options) as ray:
-            while wave := list(itertools.islice(sources, size)):
-                size = min(size * WAVE_GROWTH, LARGEST_WAVE)
-                yield from job.run(ray, [(source, frozenset(have(source))) for source in wave])
+            yield from job.run(ray, [(source, frozenset(have(source))) for source in sources])
 
     return produce
 
@@ -222,7 +214,7 @@ class RayProgress:
 
 @dataclass(frozen=True, slots=True)
 class _RayJob:
-    """The constants of all waves."""
+    """The constants of all attempts."""
 
     options: RayOptions
     corpus: CorpusOptions
@@ -230,8 +222,8 @@ class _RayJob:
     fingerprint: str
     items_dir: Path
 
-    def run(self, ray: Ray, wave: Sequence[tuple[SourceFile, frozenset[int]]]) -> Iterator[Made]:
-        progress = [RayProgress(source, have) for source, have in wave]
+    def run(self, ray: Ray, wanted: Sequence[tuple[SourceFile, frozenset[int]]]) -> Iterator[Made]:
+        progress = [RayProgress(source, have) for source, have in wanted]
         reason = ""
         for _ in range(ATTEMPTS):
             left = {number: entry for number, entry in enumerate(progress) if not entry.finished}
@@ -275,8 +267,9 @@ class _RayJob:
             origin = (
                 ray.remote(Origin).options(num_cpus=0, max_concurrency=8, scheduling_strategy=here).remote()
             )
+            arrow: Any = importlib.import_module("pyarrow")
             blocks = [
-                arrow().table({"order": [pickle.dumps(order) for order in orders[at : at + FILES_PER_TASK]]})
+                arrow.table({"order": [pickle.dumps(order) for order in orders[at : at + FILES_PER_TASK]]})
                 for at in range(0, len(orders), FILES_PER_TASK)
             ]
             made = data.from_arrow(blocks).map_batches(

@@ -1,6 +1,6 @@
 """The tasks and actors that run on the machines of a Ray cluster.
 
-Results travel as tables of one row each: the number of the source in its wave, a pickled message, and the
+Results travel as tables of one row each: the number of the source, a pickled message, and the
 pickled files of the item, pictures and clips, by name.
 """
 
@@ -20,8 +20,7 @@ from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Converted, Failed, Finished, SourceFile
 from vrag.corpus.workers.worker import explain
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
-from vrag.index.embed_items import Embedded, embed_all
-from vrag.index.schema import ArrowTable, arrow
+from vrag.index.vectors.embed_items import Embedded, embed_all
 from vrag.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class RayTask(NamedTuple):
     """One file to convert."""
 
     number: int
-    """Number of the source in its wave."""
+    """Number of the source."""
     source: SourceFile
     have: frozenset[int]
 
@@ -59,6 +58,8 @@ class RayTaskFailed(NamedTuple):
     error: VragError
 
 
+ArrowTable: TypeAlias = Any
+"""A `pyarrow.Table`, which Ray passes from task to task."""
 Message: TypeAlias = "Conversion | Embedded | RayTaskDone | RayTaskFailed"
 
 COLUMNS = ("number", "made", "files")
@@ -67,7 +68,7 @@ COLUMNS = ("number", "made", "files")
 def row(number: int, message: Message, files: dict[str, bytes] | None = None) -> ArrowTable:
     """Build a table of one row."""
     values = ([number], [pickle.dumps(message)], [pickle.dumps(files or {})])
-    pa = arrow()
+    pa: Any = importlib.import_module("pyarrow")
     types = (pa.int64(), pa.large_binary(), pa.large_binary())
     return pa.table({name: pa.array(v, t) for name, v, t in zip(COLUMNS, values, types, strict=True)})
 

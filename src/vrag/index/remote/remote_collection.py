@@ -1,281 +1,64 @@
 """A published collection in object storage, for readers.
 
-::
-
-    published.json          which versions of the tables are the newest: the one object that changes
-    collection.json         as on disk
-    index/                  the tables, without the versions that were never published
-    items/                  pictures and clips, as on disk
-
-All objects but `published.json` are written once and never changed, and it is written after all that it
-names. So a reader sees one publication or the next, whole, and needs no lock. Search caches are in the
-user's cache directory and recorded runs in the user's data directory, in a folder named by the URL.
+The database is fetched once, into the user's cache directory, in a folder of each URL; of the next one, only
+the pieces that are new. Blobs are fetched when they are shown, or searched. Runs are recorded in the user's
+data directory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import logging
 import math
+import os
 import re
 import threading
 import time
-from dataclasses import asdict, dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from vrag.errors import CollectionError, first_line
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.location import FILE_NAME, CollectionHeader
-from vrag.index.remote.object_storage import Objects, storage_hint
-from vrag.index.tables.store import TableStore, TableVersion
-from vrag.parsing import parse_json
+import apsw
+from filelock import FileLock
+
+from vrag.atomic_io import atomic_file, replace_file, sync
+from vrag.errors import CollectionError
+from vrag.index.location import ReadOnlyLocation
+from vrag.index.remote.object_storage import Objects
+from vrag.index.remote.publication import (
+    AT_ONCE,
+    REPUBLISH,
+    FilePart,
+    Publication,
+    PublicationManifest,
+    PublishedHead,
+    read_object,
+)
+from vrag.index.schema import SCHEMA
+from vrag.index.store import CollectionStore
+from vrag.scratch import scratch_directory
+from vrag.storage.blobs import BlobStore
+from vrag.storage.database import Database
+from vrag.storage.writer_lock import RefusedLock
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator
     from pathlib import Path
 
-    from typing_extensions import Buffer
+    from vrag.storage.connection import Connection
 
 log = logging.getLogger("vrag")
 
-RECORD = "published.json"
-_NAMES = ("schema", "current", "former")
-"""The names in a record without a checksum."""
-REPUBLISH = "Publish it again: vrag index publish URL"
-ELSEWHERE = "Publish the collection under another URL: vrag index publish URL"
-"""Advice where another collection may be published already."""
-_TABLES = re.compile(r"index(-[0-9a-f]{8})?")
-_SCHEMA = 1
-"""Version of the layout. A higher one is refused."""
-_MAX_READS = 5
-"""Maximum attempts to read a complete record: the library requests the size of an object first and then so
-many bytes, which are too few when a longer one has been written in between."""
 FRESH_SECONDS = 1.0
 """Interval at which readers check whether something newer was published."""
-_BUFFER_BYTES = 2**19
-"""Bytes of a picture that are transferred at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """One state of a collection."""
-
-    number: int
-    """From 1, growing."""
-    at: float
-    """Time of publication in seconds since 1970."""
-    tables: str
-    """Name of the database."""
-    items: int
-    """LanceDB's version of the items; 0 for none."""
-    files: int
-    """LanceDB's version of the manifest; 0 for none."""
-    bytes: int
-    """Size, pictures included."""
-
-    @classmethod
-    def parse(cls, fields: dict[str, Any]) -> Publication:
-        """Parse the fields of `published.json`. Raises `ValueError` or `TypeError`."""
-        publication = cls(**fields)
-        counts = (publication.number, publication.items, publication.files, publication.bytes)
-        if not all(type(count) is int and count >= 0 for count in counts):
-            raise ValueError("a number of it is none")
-        if type(publication.at) not in {int, float} or not math.isfinite(publication.at):
-            raise ValueError("it has no time")
-        if not _TABLES.fullmatch(publication.tables):
-            raise ValueError("its tables have another name")
-        return publication
-
-    def version(self, table: str) -> int:
-        """Return LanceDB's version of a table."""
-        return {"items": self.items, "files": self.files}[table]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedRecord:
-    """The content of `published.json`."""
-
-    current: Publication
-    former: tuple[Publication, ...] = ()
-    """Former publications that still exist, the oldest first."""
-
-    @classmethod
-    def read(cls, objects: Objects, *, damaged_ok: bool = False) -> PublishedRecord | None:
-        """Read the record below a URL; None when nothing was published there.
-
-        With `damaged_ok`, a damaged record counts as none. Raises `CollectionError`.
-        """
-        message = ""
-        for attempt in reversed(range(_MAX_READS)):
-            content = objects.read(RECORD)
-            if content is None:
-                objects.check()
-                return None
-            try:
-                return cls._parse(content, objects.url)
-            except (ValueError, KeyError, TypeError, OverflowError) as error:
-                reason = f"it has no {error.args[0]}" if isinstance(error, KeyError) else first_line(error)
-                message = f"{objects.url}/{RECORD} is damaged: {reason}."
-                if not attempt and not damaged_ok:
-                    raise CollectionError(message, REPUBLISH) from error
-        log.warning("%s It is written anew.", message)
-        return None
-
-    @classmethod
-    def _parse(cls, content: bytes, url: str) -> PublishedRecord:
-        record: dict[str, Any] = parse_json(content)
-        if check_seal(content, _NAMES) is Seal.BROKEN:
-            raise ValueError("its checksum does not match")
-        schema = record["schema"]
-        if type(schema) is not int:
-            raise TypeError("its schema is not a number")
-        if schema > _SCHEMA:
-            raise CollectionError(
-                f"{url} was published by a newer version of vrag.", "Upgrade: pip install -U vrag-agent"
-            )
-        former = tuple(Publication.parse(entry) for entry in record["former"])
-        return cls(Publication.parse(record["current"]), former)
-
-    def write(self, objects: Objects) -> None:
-        """Write it as the newest record, as a whole."""
-        objects.write(RECORD, seal_json({"schema": _SCHEMA, **asdict(self)}))
-
-
-class PublishedTables(TableStore):
-    """The tables of a published collection: a read-only `TableStore`, always read by LanceDB.
-
-    With `record`, it reads those versions; otherwise the newest published ones.
-    """
-
-    def __init__(self, objects: Objects, record: PublishedRecord | None = None) -> None:
-        self.name = objects.url
-        self.options = objects.options
-        self._objects = objects
-        self._fixed = record is not None
-        self._record = record
-        self._checked = -FRESH_SECONDS
-        self._lock = threading.Lock()
-
-    @property
-    def record(self) -> PublishedRecord:
-        """The newest record, or one that is at most a second older."""
-        with self._lock:
-            stale = time.monotonic() - self._checked >= FRESH_SECONDS
-            if self._record is None or (stale and not self._fixed):
-                self._record = PublishedRecord.read(self._objects)
-                self._checked = time.monotonic()
-            if self._record is None:
-                raise CollectionError(
-                    f"No collection is published at {self.name}.", "Publish one: vrag index publish URL"
-                )
-            return self._record
-
-    def table_version(self, table: str) -> TableVersion | None:
-        """Return the published version of a table."""
-        now = self.record.current
-        version = now.version(table)
-        return TableVersion(f"{self.name}/{now.tables}", version, now.number) if version else None
-
-    def renew(self) -> None:
-        """Read the record again at the next use."""
-        self._checked = -FRESH_SECONDS
-
-    def hint(self, message: str) -> str:
-        """Return what to do about damage, or a failure of object storage."""
-        return ELSEWHERE if message == "checksum" else storage_hint(message)
-
-    def prepare(self) -> str:
-        """Refuse to write."""
-        raise read_only(self.name)
-
-
-class RemoteCollection:
-    """The read-only `CollectionLocation` of a published collection, by its URL in object storage."""
-
-    repair_hint = REPUBLISH
-
-    def __init__(self, url: str) -> None:
-        from platformdirs import user_cache_path, user_data_path
-
-        objects = Objects(url)
-        plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
-        place = f"{objects.options.get('aws_endpoint', '')} {objects.url}"
-        folder = f"{plain}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"  # readable, one for each URL
-        self.address = objects.url
-        self.directory: Path = user_data_path("vrag", appauthor=False) / "published" / folder
-        self.cache_dir: Path = user_cache_path("vrag", appauthor=False) / "published" / folder
-        self.store = PublishedTables(objects)
-        self._objects = objects
-
-    def header(self) -> CollectionHeader:
-        """Read the header of the collection."""
-        _ = self.store.record  # written last: without it nothing is published yet
-        content = self._objects.read(FILE_NAME) or b""
-        where = f"{self.address}/{FILE_NAME}"
-        return CollectionHeader.parse(content.decode("utf-8", "replace"), where, ELSEWHERE)
-
-    def open(self, stored: str) -> BinaryIO:
-        """Open a stored picture or clip."""
-        stream = _Stream(self._objects, f"items/{stored_name(stored)}")
-        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER_BYTES))
-
-    def size(self) -> int:
-        """Return the size of the current publication in bytes."""
-        return self.store.record.current.bytes
-
-    @property
-    def is_being_written(self) -> bool:
-        """False: a publication is complete."""
-        return False
-
-    def lock(self, wait: float | None = None) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
-        """Refuse to write."""
-        raise read_only(self.address)
-
-
-class _Stream(io.RawIOBase):
-    """An object as a file, which transfers only what is read; failures are `CollectionError`s."""
-
-    def __init__(self, objects: Objects, name: str) -> None:
-        super().__init__()
-        self._objects = objects
-        self._file = objects.open(name)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Buffer, /) -> int:
-        with self._objects.failures("read"):
-            return int(self._file.readinto(buffer))
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move the position; nothing is transferred."""
-        return int(self._file.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._file.tell())
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def stored_name(stored: str) -> str:
-    """Check the path of a picture or clip relative to `items/`, and return it.
-
-    >>> stored_name("00ff00ff00ff00ff/3.png")
-    '00ff00ff00ff00ff/3.png'
-    """
-    parts = stored.split("/")
-    odd = any(part in {"", ".", ".."} for part in parts) or re.search(r"[\x00-\x1f\x7f\\%?#]", stored)
-    if odd or PurePosixPath(stored).is_absolute():
-        raise CollectionError(f"The picture {stored!r} lies outside of the collection.")
-    return stored
+MAX_CACHE_BYTES = 4 << 30
+"""Bytes of fetched blobs of a collection that stay on this machine."""
+_KEPT_FORMER = 1
+"""Files of former publications that stay: another process may still be reading it."""
+_WHOLE, _UNFINISHED = ".db", ".part"
+"""Ends of the names of databases, and of those that are being fetched."""
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError)
 
 
 def read_only(address: str) -> CollectionError:
@@ -284,3 +67,324 @@ def read_only(address: str) -> CollectionError:
         f"{address} is published and read-only.",
         "Change the collection it was published from, and publish it again: vrag index publish URL",
     )
+
+
+class RemoteLocation(ReadOnlyLocation):
+    """The location of a published collection, by its URL in object storage."""
+
+    def __init__(self, url: str) -> None:
+        objects = Objects(url)
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
+        folder = (
+            f"{plain}-{hashlib.sha256(objects.place.encode()).hexdigest()[:12]}"  # readable, one for each
+        )
+        refusal = read_only(objects.url)
+        super().__init__(
+            objects.url, f"published/{folder}", self._open_store, self._find_size, refusal, REPUBLISH
+        )
+        self._database = PublishedDatabase(self.cache_dir / "database", objects)
+        self._blobs = FetchedBlobs(self.cache_dir / "blobs", objects)
+
+    def _open_store(self) -> CollectionStore:
+        return CollectionStore(self._database, self._blobs)
+
+    def _find_size(self) -> int:
+        return self._database.publication.bytes
+
+
+@dataclass(eq=False, slots=True)
+class _OpenFile:
+    """The database of a publication, open."""
+
+    publication: Publication
+    database: Database
+    reads: int = 0
+    """Reads in progress."""
+
+
+class PublishedDatabase(Database):
+    """The database of the newest publication, or of one that is at most a second older; only read.
+
+    A read that has begun goes on with the state that it sees.
+    """
+
+    def __init__(self, directory: Path, objects: Objects) -> None:
+        super().__init__(directory, SCHEMA, RefusedLock(read_only(objects.url)), CollectionError)
+        self._objects, self._cache = objects, DatabaseCache(directory, objects)
+        self._current: _OpenFile | None = None
+        self._files: list[_OpenFile] = []
+        """The current one, and former ones that are still being read."""
+        self._checked = -math.inf
+        self._polling, self._changing = threading.Lock(), threading.Lock()
+
+    @property
+    def publication(self) -> Publication:
+        """The publication that is read."""
+        file = self._acquire()
+        self._release(file)
+        return file.publication
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """Read one state, the newest at the start of the block; inside another one, the same as that."""
+        file: _OpenFile | None = getattr(self._local, "file", None)
+        if file is not None:
+            with file.database.read() as connection:
+                yield connection
+            return
+        self._local.file = file = self._acquire()
+        try:
+            with file.database.read() as connection:
+                yield connection
+        except CollectionError as error:
+            if not isinstance(error.__cause__, _DAMAGE):
+                raise
+            self._discard(file)
+            raise CollectionError(error.message, "Run the command again: it is fetched again.") from error
+        finally:
+            self._local.file = None
+            self._release(file)
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        with self._changing:
+            for file in self._files:
+                file.database.close()
+            self._files, self._current = [], None
+        self._cache.close()
+
+    def _acquire(self) -> _OpenFile:
+        """Return the newest file, to be released.
+
+        One thread at a time looks for it; meanwhile others read the one before.
+        """
+        while True:
+            current = self._current
+            is_fresh = current is not None and time.monotonic() - self._checked < FRESH_SECONDS
+            if not is_fresh and self._polling.acquire(blocking=current is None):
+                try:
+                    self._update()
+                finally:
+                    self._polling.release()
+            with self._changing:
+                if self._current is not None:
+                    self._current.reads += 1
+                    return self._current
+
+    def _release(self, file: _OpenFile) -> None:
+        with self._changing:
+            file.reads -= 1
+            self._close_former()
+
+    def _close_former(self) -> None:
+        for file in [each for each in self._files if each is not self._current and not each.reads]:
+            file.database.close()
+            self._files.remove(file)
+
+    def _update(self) -> None:
+        """Open what is published now, unless it is open."""
+        self._checked = time.monotonic()
+        tried: Publication | None = None
+        while True:
+            head = PublishedHead.read(self._objects)
+            if head is None:
+                raise CollectionError(
+                    f"No collection is published at {self._objects.url}.",
+                    "Publish one: vrag index publish URL",
+                )
+            current = self._current
+            if current and current.publication == head.current and current.database.path.exists():
+                return
+            try:
+                self._change(head.current)
+            except CollectionError:  # it may have been pruned meanwhile, or its file here was damaged
+                if tried == head.current:
+                    raise
+                tried = head.current
+            else:
+                return
+
+    def _change(self, publication: Publication) -> None:
+        """Make the file of a publication the current one."""
+        path = self._cache.fetch(publication, {file.database.path for file in self._files})
+        try:
+            database = Database.open(path, SCHEMA, self._lock, CollectionError, fixed=True)
+        except CollectionError:
+            self._cache.discard(path)
+            raise
+        with self._changing:
+            self._current = _OpenFile(publication, database)
+            self._files.append(self._current)
+            self._close_former()
+
+    def _discard(self, file: _OpenFile) -> None:
+        """Let a damaged file be fetched again."""
+        with self._changing:
+            if self._current is file:
+                self._current = None
+                self._cache.discard(file.database.path)
+
+
+class DatabaseCache:
+    """The databases of publications in a directory on this machine.
+
+    One that is being fetched has a name of its own until it is whole: what a killed process has fetched of it
+    is used by the next one, piece by piece, where it has the hash of the piece.
+    """
+
+    def __init__(self, directory: Path, objects: Objects) -> None:
+        self._directory, self._objects = directory, objects
+        self._scratch = ExitStack()
+        self._temporary: Path | None = None
+        """The directory that is used where nothing can be written to the usual one."""
+
+    def fetch(self, publication: Publication, in_use: set[Path]) -> Path:
+        """Return the file of a publication's database; fetch what is missing of it first.
+
+        Files of former publications are deleted, but the last, and those in use. Raises `CollectionError`.
+        """
+        target = self._directory / f"{publication.manifest}{_WHOLE}"
+        if _find_size(target) == publication.database:
+            return target
+        manifest = PublicationManifest.read(self._objects, publication)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._fetch(target, publication, manifest, in_use)
+        except OSError as refused:
+            log.info("%s cannot be written to: %s.", self._directory, refused.strerror or refused)
+        else:
+            return target
+        try:
+            if self._temporary is None:
+                self._temporary = self._scratch.enter_context(scratch_directory())
+            target = self._temporary / target.name
+            self._fetch(target, publication, manifest, in_use)
+        except OSError as error:
+            self.close()
+            raise CollectionError(
+                f"There is no disk space for the database of {self._objects.url}: {error.strerror or error}.",
+                "Free some in the user's cache directory, or in the folder for temporary files (TMPDIR).",
+            ) from error
+        return target
+
+    def discard(self, path: Path) -> None:
+        """Let a damaged file be fetched again, of which the sound pieces are used."""
+        with suppress(OSError):
+            replace_file(path, path.with_suffix(_UNFINISHED))
+
+    def close(self) -> None:
+        """Delete what was fetched to a temporary directory."""
+        self._scratch.close()
+        self._temporary = None
+
+    def _fetch(
+        self, target: Path, publication: Publication, manifest: PublicationManifest, in_use: set[Path]
+    ) -> None:
+        unfinished = target.with_suffix(_UNFINISHED)
+        with FileLock(target.with_name("fetch.lock"), is_singleton=False):
+            if _find_size(target) == publication.database:  # another process has just fetched it
+                return
+            unfinished.touch()
+            with unfinished.open("r+b") as file:
+                for start, data in self._missing_pieces(unfinished, manifest):
+                    file.seek(start)
+                    file.write(data)
+                file.truncate(publication.database)
+            sync(unfinished)
+            replace_file(unfinished, target)
+            _remove_former(target, in_use)
+
+    def _missing_pieces(
+        self, unfinished: Path, manifest: PublicationManifest
+    ) -> Generator[tuple[int, bytes]]:
+        """Yield the pieces that an unfinished file lacks, and where they begin."""
+        parts = _find_parts(unfinished.parent, manifest.piece_bytes)
+        missing: dict[int, str] = {}
+        for number, piece in enumerate(manifest.pieces):
+            start = number * manifest.piece_bytes
+            found = parts.get(piece)
+            if found is None:
+                missing[start] = piece
+            elif not any((part.path, part.start) == (unfinished, start) for part in found):
+                yield start, found[0].read()
+        log.info("Fetching %d of %d pieces from %s.", len(missing), len(manifest.pieces), self._objects.url)
+
+        def fetch(piece: str) -> bytes:
+            return read_object(self._objects, "pieces", piece)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            fetched = pool.map(fetch, missing.values())
+            try:
+                yield from zip(missing, fetched, strict=True)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+def _find_parts(directory: Path, size: int) -> dict[str, list[FilePart]]:
+    """Find all pieces that the files in a directory hold, by their hashes."""
+    parts: dict[str, list[FilePart]] = {}
+    for path in directory.iterdir():
+        if path.suffix in {_WHOLE, _UNFINISHED}:
+            with path.open("rb") as file:
+                for number, data in enumerate(iter(lambda: file.read(size), b"")):
+                    part = FilePart(path, number * size, size)
+                    parts.setdefault(hashlib.sha256(data).hexdigest(), []).append(part)
+    return parts
+
+
+def _remove_former(target: Path, in_use: set[Path]) -> None:
+    """Delete files of former publications."""
+    ages = {path: path.stat().st_mtime for path in target.parent.glob(f"*{_WHOLE}") if path != target}
+    former = sorted(ages, key=ages.__getitem__, reverse=True)[_KEPT_FORMER:]
+    for path in (*former, *target.parent.glob(f"*{_UNFINISHED}")):
+        if path not in in_use:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _find_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+class FetchedBlobs(BlobStore):
+    """The blobs of a published collection: fetched when they are read, and kept in a directory of a size."""
+
+    def __init__(self, directory: Path, objects: Objects) -> None:
+        super().__init__(directory, durable=False)
+        self._objects = objects
+        self._added = MAX_CACHE_BYTES
+        """Bytes that were written since former blobs were deleted."""
+
+    def read(self, name: str) -> bytes:
+        """Read the bytes of this name; raise `CollectionError` if there are none or they are damaged."""
+        path = self.path(name)
+        with suppress(OSError):
+            data = super().read(name)
+            os.utime(path)
+            return data
+        data = read_object(self._objects, "blobs", name)
+        with suppress(OSError):  # a full or read-only disk
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path, durable=False) as file:
+                file.write(data)
+            self._limit_size(len(data))
+        return data
+
+    def _limit_size(self, added: int) -> None:
+        """Delete the blobs that were read least recently."""
+        self._added += added
+        if self._added < MAX_CACHE_BYTES // 8:
+            return
+        self._added = 0
+        found = [(entry.stat(), entry.path) for folder in self.folders() for entry in os.scandir(folder)]
+        found.sort(key=lambda each: each[0].st_mtime)
+        excess = sum(status.st_size for status, _ in found) - MAX_CACHE_BYTES
+        for status, path in found:
+            if excess <= 0:
+                return
+            os.unlink(path)  # noqa: PTH108 - what scandir yields
+            excess -= status.st_size

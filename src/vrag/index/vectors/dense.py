@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vrag.index.array_cache import ArrayContent, drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
+from vrag.storage.array_cache import ArrayContent, drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.array_cache import StoredArrays
     from vrag.index.vectors.tiers import Tier
+    from vrag.storage.array_cache import StoredArrays
 
 BLOCK_SIZE = 8192
 """Vectors multiplied at once."""

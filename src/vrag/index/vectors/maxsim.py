@@ -26,8 +26,8 @@ import numpy as np
 
 from vrag.corpus.converter import usable_cores
 from vrag.errors import MissingExtra, SettingsError, first_line
-from vrag.index.array_cache import drop
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
+from vrag.storage.array_cache import drop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.index.array_cache import ArrayContent
 from vrag.index.vectors.maxsim import BATCH_SIZE, Queries, map_threads, multiply_int8, runs
 from vrag.index.vectors.tiers import VectorIndex, best, shortlist
+from vrag.storage.array_cache import ArrayContent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

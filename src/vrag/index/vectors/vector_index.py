@@ -1,17 +1,20 @@
 """Vector search over a collection: opens or builds the caches of its vectors, and chooses a tier.
 
-The table is the source of truth; it is read once, some rows at a time, into files mapped into memory.
+The blobs of vectors are the source of truth; they are read once, one at a time, into files mapped into
+memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from vrag.embed.embedder import VectorKind
-from vrag.index.array_cache import ArrayContent, fetch, find, sweep
+from vrag.errors import CollectionError
 from vrag.index.schema import STORED
 from vrag.index.vectors import pooled
 from vrag.index.vectors.dense import ExactDense, Int8Prefilter, RabitqDense, Vectors, build_int8, build_rabitq
@@ -25,20 +28,21 @@ from vrag.index.vectors.tiers import (
     is_installed,
     judge_tier,
 )
+from vrag.storage.array_cache import ArrayContent, fetch, find, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from vrag.index.array_cache import StoredArrays
     from vrag.index.collection import Collection
     from vrag.index.vectors.tiers import VectorIndex
+    from vrag.storage.array_cache import StoredArrays
 
 VECTORS = "vectors"
 """Single: (items, dimension) float32, those that are missing or not finite as zeros. Multi: (vectors,
-dimension) float16, each item's in one piece, in the order of the table."""
+dimension) float16, each item's in one piece."""
 VALID = "valid"
 """Single: (items,) uint8, whether the item has a vector and all of it is finite."""
 STARTS = "starts"
@@ -51,9 +55,6 @@ _DERIVED = {TierName.RABITQ: "rabitq", TierName.POOLED: f"pooled{pooled.FACTOR}"
 """Names of the caches that are made from the originals."""
 _TYPICAL_VECTORS = 768
 """Vectors of a page, more or less, by the models that there are."""
-_BATCH_BYTES = 8 << 20
-_BATCH_VECTORS = {VectorKind.SINGLE: 1, VectorKind.MULTI: 1024}
-"""Vectors of an item, as assumed for how many rows to read at a time."""
 
 _Derive: TypeAlias = "Callable[[str, Callable[[Path], ArrayContent]], StoredArrays]"
 """Opens a cache that is made from the vectors, by its name; builds it first if there is none."""
@@ -69,10 +70,10 @@ def open_vectors(
     """Open the vectors of a collection with an embedder: from the cache, or built and cached.
 
     Several processes may do so at once, and any of them be killed. `ids` are those of its items, sorted, and
-    `key` is a hash over them that names the cache. Returns None when one of the items is no longer in the
-    table: load the catalog again. Raises `SettingsError` if the requested tier does not exist for this kind
-    of vectors, `MissingExtra` if it needs a package that is not installed, and `CollectionError` if the table
-    cannot be read, or there is no disk space for the cache anywhere.
+    `key` is a hash over them that names the cache. Returns None when one of the items is gone: load the
+    catalog again. Raises `SettingsError` if the requested tier does not exist for this kind of vectors,
+    `MissingExtra` if it needs a package that is not installed, and `CollectionError` if vectors cannot be
+    read, or there is no disk space for the cache anywhere.
     """
     embedder = collection.header.embedder
     assert embedder is not None
@@ -147,23 +148,46 @@ def _open_multi(
 def gather(collection: Collection, ids: Sequence[str], directory: Path) -> ArrayContent | None:
     """Write the vectors of items into a directory, in the order of `ids`.
 
-    Memory stays within some batches of rows, whatever the size of the collection. Returns None when one of
-    the items is not in the table.
+    Memory stays within a blob, whatever the size of the collection. Returns None when one of the items is
+    gone, also where it is removed meanwhile. Raises `CollectionError` if a blob is damaged.
     """
     embedder = collection.header.embedder
     assert embedder is not None
-    column, dtype = STORED[embedder.kind]
-    row_bytes = embedder.dimension * np.dtype(dtype).itemsize * _BATCH_VECTORS[embedder.kind]
-    writer = _WRITERS[embedder.kind](directory, len(ids), embedder.dimension)
     places = {id: row for row, id in enumerate(ids)}
+
+    def has_all() -> bool:
+        return places.keys() <= set(collection.store.read_items(["id"]).column("id"))
+
+    if not has_all():
+        return None
+    writer = _WRITERS[embedder.kind](directory, len(ids), embedder.dimension)
     try:
-        for batch in collection.item_table.batches(["id", column], max(1, _BATCH_BYTES // row_bytes)):
-            # A row that came already comes again when the table was compacted meanwhile.
-            rows = np.asarray([places.pop(id, -1) for id in batch["id"].to_pylist()], np.int64)
-            writer.add(rows, batch[column].combine_chunks())
+        for id, vectors in read_vectors(collection):
+            if id in places:
+                writer.add(places[id], vectors)
+    except CollectionError:
+        if has_all():
+            raise
+        return None
     finally:
         writer.close()
-    return None if places else writer.content()
+    return writer.content()
+
+
+def read_vectors(collection: Collection) -> Generator[tuple[str, NDArray[np.floating[Any]]]]:
+    """Yield the ids of items and their vectors, (vectors, dimension), in the order of blobs.
+
+    Items without vectors are left out. Raises `CollectionError` if a blob is gone or damaged.
+    """
+    embedder = collection.header.embedder
+    assert embedder is not None
+    columns = ("id", "vectors", "vectors_start", "vectors_count")
+    rows = collection.store.read_items(columns, "vectors IS NOT NULL ORDER BY vectors, vectors_start")
+    for chunk, entries in groupby(rows.values, key=itemgetter(1)):
+        data = collection.store.read_blob(chunk, "The vectors of items")
+        vectors = np.frombuffer(data, STORED[embedder.kind]).reshape(-1, embedder.dimension)
+        for id, _, start, count in entries:
+            yield id, vectors[start : start + count]
 
 
 class _SingleWriter:
@@ -177,21 +201,13 @@ class _SingleWriter:
         self._file = (directory / VECTORS).open("wb")
         self._file.truncate(items * dimension * 4)
 
-    def add(self, rows: NDArray[np.int64], vectors: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        wanted = np.flatnonzero(rows >= 0)
-        dimension = self._shape[1]
-        present = np.asarray(vectors.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-        filled = vectors.fill_null([0.0] * dimension) if not present.all() else vectors
-        numbers = np.array(filled.flatten().to_numpy(zero_copy_only=False), np.float32).reshape(-1, dimension)
-        good = present & np.isfinite(numbers).all(axis=1)
-        numbers[~good] = 0
-        self._norm = max(self._norm, float(np.linalg.norm(numbers, axis=1).max(initial=0.0)))
-        wanted = wanted[np.argsort(rows[wanted])]
-        for run in np.split(wanted, np.flatnonzero(np.diff(rows[wanted]) != 1) + 1):
-            if len(run):
-                self._file.seek(int(rows[run[0]]) * dimension * 4)
-                self._file.write(numbers[run].data)
-        self._valid[rows[wanted]] = good[wanted]
+    def add(self, row: int, vectors: NDArray[np.floating[Any]]) -> None:
+        if not np.isfinite(vectors).all():
+            return
+        self._norm = max(self._norm, float(np.linalg.norm(vectors)))
+        self._file.seek(row * self._shape[1] * 4)
+        self._file.write(np.ascontiguousarray(vectors).data)
+        self._valid[row] = 1
 
     def close(self) -> None:
         self._file.close()
@@ -213,16 +229,11 @@ class _MultiWriter:
         self._directory = directory
         self._file = (directory / VECTORS).open("wb")
 
-    def add(self, rows: NDArray[np.int64], vectors: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        flat = vectors.values.values.to_numpy(zero_copy_only=False).reshape(-1, self._dimension)
-        ends = vectors.offsets.to_numpy()
-        present = np.asarray(vectors.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-        for at in np.flatnonzero((rows >= 0) & present):
-            numbers = flat[ends[at] : ends[at + 1]]
-            if len(numbers) and np.isfinite(numbers).all():
-                self._starts[rows[at]], self._lengths[rows[at]] = self._written, len(numbers)
-                self._written += len(numbers)
-                self._file.write(np.ascontiguousarray(numbers).data)
+    def add(self, row: int, vectors: NDArray[np.floating[Any]]) -> None:
+        if len(vectors) and np.isfinite(vectors).all():
+            self._starts[row], self._lengths[row] = self._written, len(vectors)
+            self._written += len(vectors)
+            self._file.write(np.ascontiguousarray(vectors).data)
 
     def close(self) -> None:
         self._file.close()

@@ -1,9 +1,10 @@
 """The one thread of a server that writes to a collection: indexes uploaded files, removes documents.
 
-Uploaded files lie in the folder `uploads` of the collection. These files and the manifest are the whole
-state: jobs are kept only in memory. A server that was killed continues at its next start:
+Uploaded files lie in the folder `uploads` of the collection. These files and the manifest are the truth about
+documents; the server's database has the jobs. A server that was killed continues at its next start:
 
-- An uploaded file without a row, with a row that is pending or with one of other bytes is indexed.
+- An uploaded file without a row, with a row that is pending or with one of other bytes is indexed, by the job
+  that it had. A job whose file needs nothing more, or is gone, ends.
 - A document is removed in this order: its file `NAME` becomes `.NAME.gone`, its rows and items go, that file
   goes. While it is there, the removal is finished at the next start. The other order would bring a removed
   document back; and rows whose files are missing for another reason stay.
@@ -37,17 +38,19 @@ from vrag.corpus.converter import CorpusOptions, SourceFile
 from vrag.corpus.discover import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_live, add_sources
-from vrag.index.embed_items import Made, Producer
-from vrag.index.maintenance import compact, remove, settle
-from vrag.index.manifest import Known, read_manifest
+from vrag.index.maintenance import compact, is_settled, remove, settle
+from vrag.index.manifest import read_manifest
+from vrag.index.schema import KnownFile
 from vrag.index.shown_names import relative_folders
 from vrag.index.source_file import lies_in
+from vrag.index.vectors.embed_items import Made, Producer
 from vrag.server.collections import uploads
 from vrag.server.collections.files import DocumentSelector
 from vrag.server.collections.jobs import WAITING, JobJournal, JobState, UploadJob, UploadJobInfo
 from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
+from vrag.server.state.database import ServerState
 from vrag.types import Document, DocumentStatus
 
 log = logging.getLogger("vrag.server")
@@ -71,11 +74,13 @@ class IndexWorker:
     `ended` is called with the final state of each upload.
     """
 
-    def __init__(self, open_collection: OpenCollection, ended: Callable[[str], None]) -> None:
+    def __init__(
+        self, open_collection: OpenCollection, ended: Callable[[str], None], state: ServerState
+    ) -> None:
         assert open_collection.producer is not None
         self.open_collection = open_collection
         self._ended = ended
-        self.journal = JobJournal()
+        self.journal = JobJournal(state, open_collection.name, self.folder)
         self._producer: Producer = open_collection.producer
         self._placing = threading.Lock()
         self._wake = threading.Condition()
@@ -123,9 +128,11 @@ class IndexWorker:
 
     def submit(self, path: Path, document: str, size: int, *, has_row: bool = False) -> UploadJob:
         """Queue a file of `size` bytes for indexing; `document` is its id."""
-        job = UploadJob(self.open_collection.name, path, document, size, has_row)
+        job = self.journal.continue_interrupted(path, document)
+        job = job or UploadJob(self.open_collection.name, path, document, size, has_row)
         with self._wake:
-            for other in [other for other in self._waiting if other.path == path]:
+            others = [other for other in self._waiting if other.path == path]
+            for other in others:
                 self._waiting.remove(other)
                 other.replaced()
                 job.has_row |= other.has_row
@@ -133,6 +140,7 @@ class IndexWorker:
             self._waiting.append(job)
             self.journal.add(job)
             self._wake.notify()
+        self.journal.save(*others, job)
         return job
 
     def remove(self, selector: DocumentSelector) -> Future[None]:
@@ -249,6 +257,7 @@ class IndexWorker:
             except BaseException:
                 log.exception("The uploads of %s cannot be read.", self.open_collection.name)
                 self._is_recovered = True  # later uploads are indexed nevertheless
+                self._end_interrupted({})
 
     def _back_off(self) -> None:
         self._pause = min(max(_MIN_PAUSE_SECONDS, 2 * self._pause), _MAX_PAUSE_SECONDS)
@@ -321,7 +330,7 @@ class IndexWorker:
         """End the job of a document whose row is on disk."""
         self._pause = 0.0
         if job := self._reading.pop(Path(document.path), None):
-            self._settle(job, Known(document, rows))
+            self._settle(job, KnownFile(document, rows))
 
     def _settle_rest(self) -> None:
         left, self._reading = self._reading, {}
@@ -329,7 +338,7 @@ class IndexWorker:
         for path, job in left.items():
             self._settle(job, rows.get(os.fspath(path)))
 
-    def _settle(self, job: UploadJob, row: Known | None) -> None:
+    def _settle(self, job: UploadJob, row: KnownFile | None) -> None:
         with self._placing:  # a file that has its name has its job
             is_replaced = job.path in self._queued_paths()
             if not is_replaced:
@@ -338,9 +347,14 @@ class IndexWorker:
             job.replaced()
         else:
             collection = self.open_collection.collection
-            collection.announced = collection.file_table.version  # before a client reads the job's state
+            collection.announced = collection.version  # before a client reads the job's state
             job.settle(row)
         self._indexed += 1
+        self._end(job)
+
+    def _end(self, job: UploadJob) -> None:
+        """Note that a job has ended."""
+        self.journal.save(job)
         self._ended(job.state.value)
 
     def _fail(self, error: BaseException) -> None:
@@ -358,7 +372,7 @@ class IndexWorker:
             self._waiting = [job for job in self._waiting if job not in jobs]
         for job in jobs:
             job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
-            self._ended(job.state.value)
+            self._end(job)
         self._requeue(f"Waiting: {subject[0].lower()}{subject[1:]} failed, and is tried again soon.")
 
     def _requeue(self, message: str = WAITING) -> None:
@@ -372,6 +386,7 @@ class IndexWorker:
                 else:
                     job.wait(message)
                     self._waiting.append(job)
+        self.journal.save(*(job for job in jobs if job.over))
 
     def _queue(self) -> list[UploadJob]:
         """Return the jobs that wait, in the order in which they are read."""
@@ -422,6 +437,9 @@ class IndexWorker:
             log.exception("The rest of a removed document will be deleted with the next change.")
         for path in (*hidden.values(), *map(uploads.replaced_file, paths)):
             path.unlink(missing_ok=True)
+        self.journal.erase(
+            job for job in self.journal.all() if job in jobs or (job.over and job.path in paths)
+        )
         if paths:
             sync(self.folder)  # else a file may be back after a loss of power, and be indexed again
 
@@ -432,7 +450,7 @@ class IndexWorker:
         collection = self.open_collection.collection
         row = read_manifest(collection).get(os.fspath(job.path))
         if row is None or row.document.status.served:  # what was made of it belongs to no row
-            with collection.lock():
+            with collection.build():
                 with self._wake:
                     self._waiting.remove(job)
                 self._withdraw(job)
@@ -449,6 +467,7 @@ class IndexWorker:
             if job.path not in self._queued_paths():
                 uploads.withdraw(job.path, row.document if row else None)
         job.cancel()
+        self.journal.erase([job])
         self._ended(job.state.value)
 
     def _are_gone(self, rows: list[Document]) -> bool:
@@ -481,7 +500,26 @@ class IndexWorker:
                     if path not in self._queued_paths():  # else it was uploaded just now
                         source = read_source(path)
                         self.submit(path, source.document, source.size, has_row=True)
+        self._end_interrupted(read_manifest(self.open_collection.collection))
+        if not self.waiting and not is_settled(self.open_collection.collection):  # else indexing does it
+            with self.open_collection.collection.build():
+                settle(self.open_collection.collection)
         self._is_recovered = True
+
+    def _end_interrupted(self, rows: dict[str, KnownFile]) -> None:
+        """End the jobs of an earlier server that need not, or cannot, be continued."""
+        with self._placing:
+            left, self.journal.interrupted = self.journal.interrupted, []
+        for job in left:
+            if job.path in self._queued_paths():  # by another job: its bytes are others now
+                job.replaced()
+            elif row := rows.get(os.fspath(job.path)):
+                job.settle(row)
+            elif job.path.exists():
+                job.fail("The server was stopped before the file was read. Try it again.")
+            else:
+                job.fail("The server was stopped before the file was read, and it is gone. Upload it again.")
+            self._end(job)
 
     def _queued_paths(self) -> set[Path]:
         with self._wake:

@@ -1,27 +1,46 @@
-"""Jobs of a collection's index thread: uploads, as clients see them."""
+"""Jobs of a collection's index thread: uploads, as clients see them.
+
+The files of uploads and the manifest are the truth about documents. The jobs themselves are in the server's
+database from the moment an upload is accepted, so that one that a restart interrupts is never forgotten: it
+is continued under its id, or ends with what to do.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import secrets
+import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints
 
 from vrag.corpus.converter import Converted, Failed, ItemCount
-from vrag.index.embed_items import Embedded, Made
-from vrag.index.manifest import Known
+from vrag.errors import ServerStateError
+from vrag.index.schema import KnownFile
+from vrag.index.vectors.embed_items import Embedded, Made
 from vrag.server.collections.files import kind_of
 from vrag.server.collections.registry import JOB_PATTERN, FrozenInfo
+from vrag.server.state.database import ServerState
 from vrag.types import DocumentStatus, ItemKind
 
+if TYPE_CHECKING:
+    from vrag.storage.connection import Connection
+
+log = logging.getLogger("vrag.server")
 WAITING = "Waiting in the queue."
 """The message of a job that waits for its turn."""
 _MAX_FINISHED_JOBS = 1000
 """Finished jobs of a collection that are remembered."""
+_MAX_AGE_SECONDS = 7 * 86_400.0
+"""Age from which a finished job is forgotten at the next start."""
 
 
 class JobState(StrEnum):
@@ -40,7 +59,7 @@ class JobState(StrEnum):
 
 
 class UploadJobInfo(FrozenInfo):
-    """The progress of an uploaded file. Kept in memory: after a restart, see the documents."""
+    """The progress of an uploaded file. A restart of the server continues it."""
 
     id: Annotated[str, StringConstraints(pattern=JOB_PATTERN)]
     collection: str
@@ -59,7 +78,7 @@ class UploadJobInfo(FrozenInfo):
 
 
 class Jobs(FrozenInfo):
-    """Uploads of a collection since the server started, the newest first."""
+    """Uploads of a collection, the newest first."""
 
     jobs: list[UploadJobInfo]
 
@@ -149,7 +168,7 @@ class UploadJob:
         """End it because its file is another one now."""
         self.fail("Another file was uploaded under this name.")
 
-    def settle(self, row: Known | None) -> None:
+    def settle(self, row: KnownFile | None) -> None:
         """End it as the manifest says; `row` is None where the manifest has no such file any more."""
         if row is None:
             self.fail("It was removed.")
@@ -171,13 +190,21 @@ class UploadJob:
 
 
 class JobJournal:
-    """The uploads of one collection, the newest last; those that ended long ago are forgotten."""
+    """The uploads to one folder, the newest last; those that ended long ago are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: ServerState, collection: str, folder: Path) -> None:
+        self._state, self._folder = state, os.fspath(folder.absolute())
         self._jobs: OrderedDict[str, UploadJob] = OrderedDict()
+        self._saving = threading.Lock()
+        self.interrupted: list[UploadJob] = []
+        """Jobs that an earlier server accepted and did not end, until they are continued or ended."""
+        for job in self._load(collection, folder):
+            self._jobs[job.id] = job
+            if not job.over:
+                self.interrupted.append(job)
 
     def add(self, job: UploadJob) -> None:
-        """Add a job."""
+        """Add a job, which `save` writes to the disk."""
         self._jobs[job.id] = job
         if len(self._jobs) > _MAX_FINISHED_JOBS:
             finished = [known.id for known in self.all() if known.over]
@@ -191,3 +218,92 @@ class JobJournal:
     def get(self, id: str) -> UploadJob | None:
         """Return a job by its id, if it is remembered."""
         return self._jobs.get(id)
+
+    def continue_interrupted(self, path: Path, document: str) -> UploadJob | None:
+        """Return the interrupted job of a file with this content, which is none any more."""
+        for job in self.interrupted:
+            if job.path == path and job.document == document:
+                self.interrupted.remove(job)
+                return job
+        return None
+
+    def save(self, *jobs: UploadJob) -> None:
+        """Write the states of jobs to the disk. Blocks. Failures are logged: the files are there."""
+        with self._saving:
+            rows = [_row_of(job, self._folder) for job in jobs if job.state is not JobState.CANCELLED]
+            if rows:
+                self._write(lambda connection: connection.executemany(_SAVE, rows))
+
+    def erase(self, jobs: Iterable[UploadJob]) -> None:
+        """Delete jobs from the disk, with the names of their files; clients see them until the restart."""
+        ids = [(job.id,) for job in jobs]
+        with self._saving:
+            if ids and self._write(lambda connection: connection.executemany(_DELETE, ids)):
+                self._state.erase()
+
+    def _load(self, collection: str, folder: Path) -> list[UploadJob]:
+        """Read the jobs of earlier servers, and delete those that nobody will ask for."""
+        try:
+            rows = self._state.select(f"{_SELECT} WHERE folder = ? ORDER BY number", [self._folder])
+        except ServerStateError as error:
+            log.warning("The uploads of %s cannot be listed: %s", collection, error.message)
+            return []
+        jobs = [(_job_of(row, collection, folder), float(row[-1])) for row in rows]
+        newest = {job.path: job for job, _ in jobs}
+        since = time.time() - _MAX_AGE_SECONDS
+        old = [job for job, changed in jobs if job.over and (changed < since or newest[job.path] is not job)]
+        self.erase(old)
+        return [job for job, _ in jobs if job not in old]
+
+    def _write(self, change: Callable[[Connection], object]) -> bool:
+        try:
+            return self._state.write(change)
+        except ServerStateError as error:
+            log.warning("The state of an upload is not on the disk: %s", error.message)
+            return False
+
+
+def has_interrupted_jobs(state: ServerState, folder: Path) -> bool:
+    """Return whether an earlier server accepted uploads to a folder and did not end them."""
+    query = "SELECT 1 FROM jobs WHERE folder = ? AND state = ? LIMIT 1"
+    try:
+        return bool(state.select(query, [os.fspath(folder.absolute()), JobState.WAITING.value]))
+    except ServerStateError:  # it was said
+        return False
+
+
+_COLUMNS = "id, file, document, size, state, done, total, message, problems, changed"
+_SELECT = f"SELECT {_COLUMNS} FROM jobs"  # noqa: S608
+_SAVE = f"""
+INSERT INTO jobs(folder, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT(id) DO UPDATE SET
+    state = excluded.state, done = excluded.done, total = excluded.total, message = excluded.message,
+    problems = excluded.problems, changed = excluded.changed
+WHERE jobs.state = 'waiting' -- what has ended stays ended
+"""  # noqa: S608
+_DELETE = "DELETE FROM jobs WHERE id = ?"
+
+
+def _row_of(job: UploadJob, folder: str) -> tuple[Any, ...]:
+    state, message = (job.state, job.message) if job.over else (JobState.WAITING, WAITING)
+    return (
+        folder, job.id, job.file, job.document, job.size, state.value, job.done, job.total, message,
+        json.dumps(job.problems), time.time(),
+    )  # fmt: skip
+
+
+def _job_of(row: tuple[Any, ...], collection: str, folder: Path) -> UploadJob:
+    id, file, document, size, state, done, total, message, problems, _ = row
+    return UploadJob(
+        collection,
+        folder / file,
+        document,
+        size,
+        has_row=True,
+        id=id,
+        state=JobState(state),
+        done=done,
+        total=total,
+        message=message,
+        problems=tuple(json.loads(problems)),
+    )

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from vrag.index.collection import Collection
 from vrag.index.maintenance import count_hidden_words
-from vrag.index.manifest import Known, read_manifest
+from vrag.index.manifest import read_manifest
+from vrag.index.schema import KnownFile
 from vrag.index.shown_names import relative_folders
 from vrag.index.source_file import lies_in
-from vrag.index.tables.table import literal
 from vrag.server.collections.files import kind_of
 from vrag.server.collections.jobs import UploadJob
 from vrag.server.collections.registry import DocumentInfo, OpenCollection
@@ -35,7 +35,7 @@ def list_documents(open_collection: OpenCollection, jobs: Iterable[UploadJob]) -
     """List the files of a collection by name, with those of the jobs that have no row yet. Blocks."""
     collection, folder = open_collection.collection, uploads_of(open_collection)
     rows = read_manifest(collection)
-    contents = _read_contents(collection, collection.item_table.version)
+    contents = _read_contents(collection, collection.version)
     waiting = {str(job.path): job for job in jobs if not job.over and str(job.path) not in rows}
     folders = relative_folders([*rows, *waiting], folder)
     files = [_row_info(path, row, folders[path], folder, contents) for path, row in rows.items()]
@@ -43,7 +43,7 @@ def list_documents(open_collection: OpenCollection, jobs: Iterable[UploadJob]) -
     return sorted(files, key=lambda file: (file.name.casefold(), file.name, file.folder, file.id))
 
 
-def _row_info(path: str, row: Known, folder: str, uploads: Path, contents: _Contents) -> DocumentInfo:
+def _row_info(path: str, row: KnownFile, folder: str, uploads: Path, contents: _Contents) -> DocumentInfo:
     document = row.document
     served = document.status.served
     first, kind = contents.firsts.get(document.id, (None, kind_of(Path(document.name).suffix.lower())))
@@ -81,12 +81,11 @@ def _job_info(job: UploadJob, folder: str) -> DocumentInfo:
 @lru_cache(16)
 def _read_contents(collection: Collection, _version: int) -> _Contents:
     # A collection is equal to itself only: that is what the cache tells them apart by.
-    first = collection.item_table.read(["id", "document", "kind"], "ordinal = 1").data.to_pylist()
-    clips = collection.item_table.read(
-        ["document", "clip_end"], f"kind = {literal(ItemKind.CLIP)}"
-    ).data.to_pylist()
+    store = collection.store
+    first = store.read_items(["id", "document", "kind"], "ordinal = 1")
+    clips = store.read_items(["document", "clip_end"], "kind = ?", [ItemKind.CLIP.value])
     seconds: dict[str, float] = {}
-    for row in clips:
-        seconds[row["document"]] = max(seconds.get(row["document"], 0.0), row["clip_end"] or 0.0)
-    firsts = {row["document"]: (row["id"], ItemKind(row["kind"])) for row in first}
+    for document, end in clips.values:
+        seconds[document] = max(seconds.get(document, 0.0), end or 0.0)
+    firsts = {document: (id, ItemKind(kind)) for id, document, kind in first.values}
     return _Contents(firsts, seconds, count_hidden_words(collection))

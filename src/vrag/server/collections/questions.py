@@ -25,11 +25,10 @@ from vrag.agent.suggestions import QuestionSuggester, ReaderSuggester
 from vrag.atomic_io import write_file
 from vrag.errors import VragError
 from vrag.index.collection import Collection
-from vrag.index.integrity.sealed_json import Seal, check_seal, seal_json
-from vrag.index.tables.table import literal
 from vrag.parsing import parse_json
 from vrag.reading.answer import ReadPage
 from vrag.server.collections.registry import FrozenInfo, OpenCollection
+from vrag.storage.sealed_json import is_sealed, seal_json
 from vrag.types import Document
 
 log = logging.getLogger("vrag.server")
@@ -163,10 +162,7 @@ class QuestionMaker:
         collection.check_present()
         if self._read(collection, document.id) is not None:  # requested just before they were written
             return
-        rows = collection.item_table.read(
-            ["id", "ordinal"], f"document = {literal(document.id)}"
-        ).data.to_pylist()
-        ids = [row["id"] for row in sorted(rows, key=lambda row: row["ordinal"])]
+        ids = collection.store.read_items(["id"], "document = ? ORDER BY ordinal", [document.id]).column("id")
         items = collection.items(ids)
         pages = [ReadPage(items[id], partial(_open_picture, collection, id)) for id in ids if id in items]
         self._write(collection, document.id, self._suggester.suggest(pages, OF_DOCUMENT))
@@ -176,7 +172,7 @@ class QuestionMaker:
         try:
             data = _path(collection, document).read_bytes()
             kept = parse_json(data)
-            if kept["by"] == self._suggester.name and check_seal(data) is not Seal.BROKEN:
+            if kept["by"] == self._suggester.name and is_sealed(data):
                 return tuple(map(str, kept["questions"]))
         except (OSError, ValueError, KeyError, TypeError):
             pass

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from vrag.index.collection import Collection
-from vrag.index.embed_items import Producer
+from vrag.index.vectors.embed_items import Producer
 from vrag.search.schema import ID_PATTERN
 from vrag.types import DocumentStatus, ItemKind
 
@@ -81,13 +81,12 @@ class CollectionCounts(NamedTuple):
 def count_collection(collection: Collection) -> CollectionCounts:
     """Count what a collection holds (`CollectionError` if it is gone); cached until its manifest changes."""
     collection.check_present()
-    return _count(collection, collection.file_table.version)
+    return _count(collection, collection.version)
 
 
 @lru_cache(64)
 def _count(collection: Collection, _version: int) -> CollectionCounts:  # a collection is equal to itself only
-    rows = collection.file_table.read(["id", "status", "rows"]).data.to_pylist()
-    served = {row["id"]: row["rows"] for row in rows if DocumentStatus(row["status"]).served}
+    served = {file.document.id: file.rows for file in collection.store.files() if file.document.status.served}
     return CollectionCounts(len(served), sum(served.values()))
 
 

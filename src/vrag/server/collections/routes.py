@@ -212,12 +212,12 @@ def collection_routes(  # noqa: C901, PLR0915 - one per route
         name: CollectionName,
         open: Annotated[bool, Query(description="Whether to list only those that have not ended.")] = False,
     ) -> Jobs:
-        """List the jobs since the server started, newest first."""
+        """List the jobs of the last days, newest first."""
         return service.jobs(name, only_open=open)
 
     @router.get("/jobs/{id}", summary="The progress of an upload", responses=responses(404))
     async def job(id: JobId) -> UploadJobInfo:
-        """A job is known until the server restarts."""
+        """A job is known for a week after its end, and longer while the server runs."""
         return service.job(id)
 
     @router.delete(

@@ -14,12 +14,11 @@ from typing import TypeVar
 from vrag.agent.suggestions import QuestionSuggester
 from vrag.corpus.convert import find_missing_software
 from vrag.errors import CollectionBusy, CollectionError, SettingsError
-from vrag.index.tables.table import literal
 from vrag.item_facts import decode_facts
 from vrag.server.collections import registry
 from vrag.server.collections.files import SUFFIXES, DocumentSelector, safe_name, suffix_of
 from vrag.server.collections.index_worker import IndexWorker
-from vrag.server.collections.jobs import Jobs, UploadJob, UploadJobInfo
+from vrag.server.collections.jobs import Jobs, UploadJob, UploadJobInfo, has_interrupted_jobs
 from vrag.server.collections.listing import list_documents
 from vrag.server.collections.questions import QuestionMaker, SuggestedQuestions
 from vrag.server.collections.registry import CollectionSet, OpenCollection
@@ -33,7 +32,6 @@ from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
-from vrag.types import DocumentStatus
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
@@ -75,7 +73,9 @@ class CollectionService:
     async def start(self) -> None:
         """Continue what an earlier server left unfinished, in threads."""
         for open_collection in self._collections.open_collections:
-            if open_collection.writable and uploads_of(open_collection).is_dir():
+            folder = uploads_of(open_collection)
+            has_work = folder.is_dir() or has_interrupted_jobs(self._options.state, folder)
+            if open_collection.writable and has_work:
                 self._start_worker(open_collection)
 
     async def close(self, seconds: float) -> None:
@@ -194,7 +194,7 @@ class CollectionService:
         for worker in list(self._workers.values()):
             if job := worker.journal.get(id):
                 return worker, job
-        hint = "Uploads are forgotten when the server restarts: see the documents of the collection."
+        hint = "Old uploads are forgotten: see the documents of the collection."
         raise Refusal(404, "There is no such upload.", hint)
 
     def has_upload(self, name: str, file: str) -> bool:
@@ -255,6 +255,7 @@ class CollectionService:
         def drop() -> None:
             self._collections.drop(open_collection.name)
             self._questions.forget(open_collection.collection)
+            worker.journal.erase(worker.journal.all())
 
         dropped = worker.end_with(drop)
         try:
@@ -275,7 +276,9 @@ class CollectionService:
             if worker is None or worker.open_collection.collection is not open_collection.collection:
                 if worker is not None:
                     worker.stop()
-                worker = self._workers[open_collection.name] = IndexWorker(open_collection, self._ended)
+                worker = self._workers[open_collection.name] = IndexWorker(
+                    open_collection, self._ended, self._options.state
+                )
             return worker
 
     def _check_present(self) -> None:
@@ -323,11 +326,11 @@ def _info(open_collection: OpenCollection) -> registry.CollectionInfo:
 def _pages(open_collection: OpenCollection, id: str) -> registry.DocumentPages | None:
     """Return a document with its items; None where the collection serves none of this id."""
     collection = open_collection.collection
-    files = collection.file_table.read(["name", "status"], f"id = {literal(id)}").data.to_pylist()
-    served = sorted(row["name"] for row in files if DocumentStatus(row["status"]).served)
+    files = [file.document for file in collection.store.files("document = ?", [id])]
+    served = sorted(document.name for document in files if document.status.served)
     if not served:
         return None
-    rows = collection.item_table.read(_PART_COLUMNS, f"document = {literal(id)}").data.to_pylist()
+    rows = collection.store.read_items(_PART_COLUMNS, "document = ?", [id]).records()
     parts = [
         registry.DocumentPart(
             start=row.pop("clip_start"),

@@ -4,23 +4,16 @@ The checks implement ASGI itself: a framework's middleware class would hide from
 left.
 
 Browsers request streams of events and pictures by themselves, with cookies and without a token. So they
-exchange the token for the cookie of a session. Sessions live in memory: after a restart the server asks for
-the token again. A session belongs to the token that it was opened with, and ends with it.
+exchange the token for the cookie of a session (`BrowserSessions`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import re
-import secrets
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
-from cachetools import LRUCache
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import Headers
@@ -30,11 +23,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vrag.server.http.audit import RequestAudit
 from vrag.server.http.errors import Refusal, json_body, responses
-from vrag.server.http.limits import ClientRegistry, Kind, Peer, RequestBodies, client_name, kind_of, peer_of
+from vrag.server.http.limits import Kind, Peer, RequestBodies, client_name, kind_of, peer_of
 from vrag.server.http.roles import check_role, rule_of
-from vrag.server.http.users import EVERYBODY, NOBODY, SERVER_ADMIN, User, UserRole, digest_of
+from vrag.server.http.users import EVERYBODY, NOBODY, User, UserRole, digest_of
 from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
+from vrag.server.state.sessions import BrowserSessions, begin_session, end_session
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
 """Names by which a server bound to loopback may be called.
@@ -51,7 +45,6 @@ _CORS_REQUEST_HEADERS = (
     "authorization", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id",
 )  # fmt: skip
 _CORS_RESPONSE_HEADERS = ("content-disposition", "etag", "location", "mcp-session-id", "retry-after")
-_COOKIE = "vrag_session"
 
 
 def is_public(path: str) -> bool:
@@ -293,104 +286,6 @@ class SignIn(BaseModel):
     token: str = Field(min_length=1, max_length=4096, description="The server's token.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """A browser that is signed in."""
-
-    token: bytes | None
-    """Digest of its token; None on a server without tokens."""
-    end: float
-    """The time at which it ends unless it is used, in seconds of the clock."""
-
-
-class BrowserSessions:
-    """The sessions of one application; `now` is the clock, in seconds."""
-
-    def __init__(self, options: ServerOptions, now: Callable[[], float] = time.monotonic) -> None:
-        self._options = options
-        self._now = now
-        self._token = None if options.token is None else digest_of(options.token.encode())
-        self._sessions: LRUCache[bytes, _Session] = LRUCache(max(1, options.sessions))
-        """By the digest of each id, so that memory holds no ids."""
-        self.clients = ClientRegistry(options)
-        self.on_close: list[Callable[[bytes], object]] = []
-        """Called with the digest of a session that ended."""
-
-    @property
-    def needed(self) -> bool:
-        """True if the server has tokens."""
-        return self._token is not None or self._options.tokens is not None
-
-    def user_of_token(self, digest: bytes) -> User | None:
-        """Return the user whose token has a digest; None if there is none. Takes the same time for all."""
-        own = hmac.compare_digest(digest, self._token or b"")
-        named = self._options.tokens.find(digest) if self._options.tokens else None
-        return SERVER_ADMIN if own else named
-
-    def user_of_session(self, digest: bytes) -> User | None:
-        """Return the user of a session; None if its token is not valid any more."""
-        session = self._sessions.get(digest)
-        return None if session is None else self._user_of(session)
-
-    def _user_of(self, session: _Session) -> User | None:
-        if session.token is None:
-            return None if self.needed else EVERYBODY
-        return self.user_of_token(session.token)
-
-    def open(self, token: bytes | None) -> str:
-        """Begin a session, with the digest of a token if one is needed; return its id of 256 random bits."""
-        id = secrets.token_urlsafe(32)
-        end = self._now() + self._options.session_seconds
-        self._sessions[digest_of(id.encode())] = _Session(token, end)
-        return id
-
-    def find(self, scope: Scope) -> bytes | None:
-        """Return the digest of a request's session and extend the session; None without one."""
-        now = self._now()
-        cookie, headers = _cookie_name(scope), Headers(scope=scope)
-        pairs = [pair.partition("=") for line in headers.getlist("cookie") for pair in line.split(";")]
-        ids = [value.strip() for name, _, value in pairs if name.strip() == cookie]
-        for id in ids[:4]:  # other paths and hosts may have set one of its name too
-            digest = digest_of(id.encode())
-            session = self._sessions.pop(digest, None)
-            if session is None:
-                continue
-            if session.end > now and self._user_of(session):
-                self._sessions[digest] = _Session(session.token, now + self._options.session_seconds)
-                return digest
-            self.close(digest)
-        return None
-
-    def close(self, digest: bytes) -> None:
-        """End a session."""
-        self._sessions.pop(digest, None)
-        for forget in self.on_close:
-            forget(digest)
-
-
-def begin_session(
-    sessions: BrowserSessions,
-    options: ServerOptions,
-    scope: Scope,
-    response: Response,
-    token: bytes | None = None,
-) -> bytes:
-    """Begin a session for the browser that sent a request, by a cookie of its response; return its digest.
-
-    `token` is the digest of the token that was exchanged for it; None on a server without tokens.
-    """
-    id = sessions.open(token)
-    response.set_cookie(
-        _cookie_name(scope),
-        id,
-        path=None,  # that of the server as the browser sees it: others may be below other paths of the host
-        secure=_is_secure(scope, options),
-        httponly=True,
-        samesite="strict",
-    )
-    return digest_of(id.encode())
-
-
 def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRouter:
     """Build `/session`: whether a token is needed, sign-in and sign-out. Needs no token."""
     router = APIRouter(tags=["session"])
@@ -436,7 +331,7 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
         previous = sessions.find(request.scope)
         if previous is not None:
             sessions.close(previous)
-        begin_session(sessions, options, request.scope, response, token)
+        await begin_session(sessions, options, request.scope, response, token)
         return response
 
     @router.delete(
@@ -444,33 +339,8 @@ def session_routes(sessions: BrowserSessions, options: ServerOptions) -> APIRout
     )
     async def sign_out(request: Request) -> Response:
         """Forget the session of this browser, if there is one."""
-        digest = sessions.find(request.scope)
-        if digest is not None:
-            sessions.close(digest)
         response = Response(status_code=204)
-        response.set_cookie(
-            _cookie_name(request.scope),
-            max_age=0,
-            expires=0,
-            path=None,
-            secure=_is_secure(request.scope, options),
-            httponly=True,
-            samesite="strict",
-        )
+        await end_session(sessions, options, request.scope, response)
         return response
 
     return router
-
-
-def _is_secure(scope: Scope, options: ServerOptions) -> bool:
-    """Return whether the cookie is only for https: the request came by it, as far as the server can know."""
-    return options.secure_cookie or peer_of(scope, options.proxies).scheme == "https"
-
-
-def _cookie_name(scope: Scope) -> str:
-    """Name the cookie by the port: browsers keep cookies by host, which may have several servers."""
-    try:
-        port = urlsplit(f"//{Headers(scope=scope).get('host', '')}").port
-    except ValueError:
-        port = None
-    return _COOKIE if port is None else f"{_COOKIE}_{port}"

@@ -25,7 +25,7 @@ from vrag.agent.runs.retention import (
     format_minute,
     select_runs,
 )
-from vrag.errors import REPAIR_COMMAND, RunError, VragError
+from vrag.errors import RunError, VragError
 from vrag.render.text_format import count
 from vrag.server.http.audit import AuditTrail
 from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, audited_change
@@ -70,12 +70,9 @@ class PurgeReport(BaseModel):
     """Runs that were deleted, or that would be."""
 
     runs: int = Field(ge=0, description="Number of runs.")
-    bytes: int = Field(ge=0, description="Bytes of their files.")
+    bytes: int = Field(ge=0, description="Bytes of their events, and of their pictures and messages.")
     oldest: float | None = Field(description="Seconds since 1970 at which the first of them began.")
     newest: float | None = Field(description="Seconds since 1970 at which the last of them began.")
-    damaged: int = Field(
-        ge=0, description=f"Number of damaged runs that may be among them and stay: see {REPAIR_COMMAND}."
-    )
     keep_days: float = Field(
         ge=0, description="Days after which the server deletes conversations by itself; 0 for never."
     )
@@ -148,7 +145,7 @@ class RunRetention:
                 f"vrag runs purge --before {day}"
             )
             try:
-                check_clock(history.store.stamps(), self.clock.now(), steady_seconds, gap_hint)
+                check_clock(history.store.ids(), self.clock.now(), steady_seconds, gap_hint)
             except RunError as error:
                 raise Refusal(409, error.message, error.hint) from error
         return history.purge(selection)
@@ -157,15 +154,12 @@ class RunRetention:
         history = self.runs.history
         selection = self._selection(PurgeQuery(older_than=self.keep_days))
         found = select_runs(history.store, selection)
-        if found.damaged:
-            number = count(len(found.damaged), "old run")
-            log.warning("Not deleted, because damaged: %s. Run: %s", number, REPAIR_COMMAND)
         if not found.runs:
             return
         gap_hint = (
             "If the clock is wrong, set it now: they are deleted when the server has been up for a day."
         )
-        check_clock(history.store.stamps(), self.clock.now(), steady_seconds, gap_hint)
+        check_clock(history.store.ids(), self.clock.now(), steady_seconds, gap_hint)
         entry = AuditEntry(role=SERVER_ROLE, action=AuditAction.PURGE_RUNS)
         with audited_change(self.trail.log, entry) as logged:
             deleted = history.purge(selection)
@@ -182,7 +176,6 @@ class RunRetention:
             bytes=purge.bytes,
             oldest=purge.oldest,
             newest=purge.newest,
-            damaged=len(purge.damaged),
             keep_days=self.keep_days,
         )
 
@@ -202,8 +195,8 @@ def retention_routes(retention: RunRetention) -> APIRouter:
 
         The age of a conversation is that of its last question. With `owner` or `outcome`, single runs of a
         conversation are deleted; its first run stays while others follow on it. Runs in progress stay, as do
-        damaged runs, and pinned and shared conversations without `pinned`. Nothing is deleted by age (409)
-        while the runs contradict the clock.
+        pinned and shared conversations without `pinned`. Nothing is deleted by age (409) while the runs
+        contradict the clock.
         """
         request.state.audit.note(subject=query.owner)
         await request.state.audit.begin()

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from vrag.agent.runs.run_meta import Via
 from vrag.agent.runs.run_store import RunState
@@ -139,11 +139,11 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
         request: Request, id: RunPath, sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
     ) -> Response:
         """The picture as the model saw it."""
-        path = await runs_of(request).file(id, sha256)
-        if not path.is_file():
+        data = await runs_of(request).picture(id, sha256)
+        if data is None:
             raise Refusal(404, f"The run {id} has no such picture.", "Its events name its pictures.")
         headers = {"Cache-Control": "private, max-age=86400, immutable"}
-        return FileResponse(path, media_type="image/jpeg", headers=headers)
+        return Response(data, media_type="image/jpeg", headers=headers)
 
     @router.get(
         "/runs/{id}/export",

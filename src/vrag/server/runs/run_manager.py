@@ -11,16 +11,17 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vrag.agent.agent import Agent
 from vrag.agent.events import Event, RunFailed, StopReason
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
+from vrag.agent.runs.recorder import RunLog
 from vrag.agent.runs.run_meta import RunMeta, Via
 from vrag.agent.runs.run_result import RunResult
-from vrag.agent.runs.run_store import RunLog, RunState, StoredRun
+from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.errors import FileTooLargeError, RunError, SettingsError, VragError
 from vrag.render.exports import Download, evidence_document
 from vrag.server.http.background import Threads
@@ -344,7 +345,7 @@ class RunManager:
 
     async def _record(self, agent: Agent, question: Question, live: LiveRun) -> None:
         """Execute one run, from its first event to its last, on disk and for its followers."""
-        with self.history.store.record(live.meta) as recording:
+        async with self._recording(live.meta) as recording:
             live.id = recording.id
             self.live[live.id] = live
             try:
@@ -354,10 +355,20 @@ class RunManager:
             except RunError as error:
                 log.error("The run %s cannot be written: %s", live.id, error)  # noqa: TRY400 - says it all
                 reason = getattr(error.__cause__, "strerror", None) or "the disk failed"
-                self._fail(live, recording, error, f"The run could not be recorded: {reason}.")
+                await self._fail(live, recording, error, f"The run could not be recorded: {reason}.")
             except Exception as error:
                 log.exception("The run %s ended by an internal error.", live.id)
-                self._fail(live, recording, error, "Internal server error.")
+                await self._fail(live, recording, error, "Internal server error.")
+
+    @asynccontextmanager
+    async def _recording(self, meta: RunMeta) -> AsyncGenerator[RunLog, None]:
+        """Open a new run; it is begun and ended in a thread, since both wait for the disk."""
+        recording = self.history.store.record(meta)
+        run = await self.in_thread(recording.__enter__)
+        try:
+            yield run
+        finally:
+            await asyncio.shield(self.in_thread(lambda: recording.__exit__(None, None, None)))
 
     def _publish(self, live: LiveRun, event: Event) -> None:
         live.add(event)
@@ -367,7 +378,7 @@ class RunManager:
             except Exception:
                 log.exception("An observer of runs failed.")
 
-    def _fail(self, live: LiveRun, recording: RunLog, error: Exception, message: str) -> None:
+    async def _fail(self, live: LiveRun, recording: RunLog, error: Exception, message: str) -> None:
         """End the run with what clients may know; if the disk fails, only for its followers.
 
         If nobody follows yet, the run has not begun, and the error is raised.
@@ -384,7 +395,7 @@ class RunManager:
             stop_reason=StopReason.FAULT,
         )
         with suppress(RunError):
-            recording.write(end)
+            await recording.awrite(end)
         self._publish(live, end)
 
     def _end(self, task: asyncio.Task[None]) -> None:

@@ -26,7 +26,7 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_meta import MAX_TITLE_CHARS, PROGRAMS, RunMeta, Via
 from vrag.agent.runs.run_result import ResultKind, RunResult
-from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.agent.runs.run_store import RunRow, RunState, RunStore, StoredRun
 from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.server.http.errors import FrozenModel
 from vrag.server.setup.choices import ChosenModel
@@ -320,21 +320,21 @@ class RunQuery(BaseModel):
     )
     pinned: bool = Field(default=False, description="Only pinned conversations.")
 
-    def has_asker(self, meta: RunMeta) -> bool:
+    def has_asker(self, via: Via) -> bool:
         """Return whether a run was asked by those whose runs it selects."""
-        return self.asker is None or self.asker == ("programs" if meta.via in PROGRAMS else "people")
+        return self.asker is None or self.asker == ("programs" if via in PROGRAMS else "people")
 
-    @property
-    def needs_events(self) -> bool:
-        """True if only the events of a run tell whether it is one of them."""
-        return bool(self.text or self.agent or self.collection)
-
-    def has(self, summary: RunSummary) -> bool:
-        """Return whether a run is one of them, as far as its events tell."""
-        content = f"{summary.title}\n{summary.question}\n{summary.answer or ''}".casefold()
+    def has(self, row: RunRow, first: RunRow) -> bool:
+        """Return whether a run is one of them; `first` is the first of its conversation."""
+        content = f"{first.title or first.question}\n{row.question}\n{row.answer or ''}".casefold()
         return (
-            self.agent in {"", summary.agent}
-            and self.collection in {"", summary.collection}
+            not (self.before and row.id >= self.before)
+            and self.has_asker(row.via)
+            and self.owner in {None, row.owner}
+            and (not self.session or self.session in {row.id, row.session})
+            and (not self.pinned or first.pinned)
+            and self.agent in {"", row.agent}
+            and self.collection in {"", row.collection}
             and all(word in content for word in self.text.casefold().split())
         )
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.requests import Request
 
@@ -68,7 +67,7 @@ class UserRuns:
 
     def active(self) -> list[RunSummary]:
         """List the user's runs in progress, the newest first."""
-        runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta)]
+        runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta.owner)]
         return [
             RunSummary.of(live.id, live.outline, RunState.RUNNING).model_copy(
                 update={"owner": live.meta.owner}
@@ -82,17 +81,20 @@ class UserRuns:
         await self._check(run)
         return await self.manager.in_thread(lambda: self.manager.history.read(run))
 
-    async def file(self, run: str, sha256: str) -> Path:
-        """Return the path of a run's picture, if the run has it. Both names must match their patterns.
+    async def picture(self, run: str, sha256: str) -> bytes | None:
+        """Return a picture of a run as a JPEG file; None if the run has no such picture.
 
         Raises `Refusal` if there is no such run (404), or the picture is damaged (503).
         """
         await self._check(run)
         store = self.manager.history.store
-        if not await self.manager.in_thread(lambda: store.is_sound(run, sha256)):
+        try:
+            return await self.manager.in_thread(lambda: store.read_file(run, sha256))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
             hint = "The administrator of this server can look for damage: vrag index verify"
-            raise Refusal(503, "The picture is damaged.", hint)
-        return store.file(run, sha256)
+            raise Refusal(503, "The picture is damaged.", hint) from error
 
     async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
         """Yield the events of a run: those on disk, then future ones, until it is over.
@@ -192,7 +194,7 @@ class UserRuns:
 
     async def _check(self, run: str, *, to_change: bool = False) -> None:
         live = self.manager.live.get(run)
-        if live is not None and is_owner(self.user, live.meta):
+        if live is not None and is_owner(self.user, live.meta.owner):
             return
         history = self.manager.history
         await self.manager.in_thread(lambda: history.check(run, self.user, to_change=to_change))

@@ -1,35 +1,33 @@
 """The models that people choose on the page: for one browser's session, or for all users of the server.
 
-The choice of a session is held in memory, as long as the session is used. The choice for all is held in a
-file as well, which only the owner of the server can read, so that it survives a restart. Neither is ever
-sent to a browser with its key, logged, or recorded with a run: a run records the name of the model alone.
+The choice of a session is held in memory, as long as the session is used. The choice for all is in the
+server's database as well, which only the owner of the server can read, so that it survives a restart; a key
+that was replaced or removed is erased there. Neither is ever sent to a browser with its key, logged, or
+recorded with a run: a run records the name of the model alone.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cachetools import TTLCache
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from vrag.atomic_io import write_whole
 from vrag.chat.http_clients import base_of
-from vrag.errors import SettingsError, first_line
+from vrag.errors import ServerStateError, SettingsError
 from vrag.providers import LOCAL_PREFIX
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from vrag.server.http.auth import BrowserSessions
     from vrag.server.options import ServerOptions
+    from vrag.server.state.sessions import BrowserSessions
+    from vrag.storage.connection import Connection
 
 log = logging.getLogger("vrag.server")
 NO_KEY = SecretStr("")
+_COLUMNS = ("model", "base_url", "key", "profile", "thinking_switch")
 _SHOWN_CHARS, _LONG_KEY_CHARS = 4, 16
 """Characters of a key's end that are shown, and the length from which they are."""
 
@@ -62,11 +60,10 @@ class ChosenModel:
 
 
 class _SavedChoice(BaseModel):
-    """The content of the file."""
+    """The row of the database."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Literal[1] = 1
     model: str = Field(min_length=1)
     base_url: str
     key: SecretStr = SecretStr("")
@@ -81,13 +78,10 @@ class _SavedChoice(BaseModel):
 
 
 class ModelChoices:
-    """The models that were chosen on the page. Used from several threads.
+    """The models that were chosen on the page. Used from several threads."""
 
-    `path` is the file with the choice for all; without one it lives in memory only.
-    """
-
-    def __init__(self, path: Path | None, sessions: BrowserSessions, options: ServerOptions) -> None:
-        self._path = None if options.fixed_models else path
+    def __init__(self, sessions: BrowserSessions, options: ServerOptions) -> None:
+        self._state = options.state
         self.closed = closed_reason(options, sessions)
         """The reason why nobody may choose a model on the page; empty if they may."""
         self._lock = threading.Lock()
@@ -96,9 +90,9 @@ class ModelChoices:
         self._by_session: TTLCache[bytes, ChosenModel] = TTLCache(
             max(1, options.sessions), options.session_seconds
         )
-        self.problem = ""
+        self.problem = self._state.problem
         """The reason why the choice for all could not be read at the start; empty if it could."""
-        self._for_all = self._read()
+        self._for_all = None if options.fixed_models else self._read()
         sessions.on_close.append(self.forget)
 
     @property
@@ -140,56 +134,37 @@ class ModelChoices:
     def choose_for_all(self, chosen: ChosenModel | None) -> None:
         """Set the choice for all users, or remove it. Blocks.
 
-        Raises `OSError` if the file cannot be written; the former choice then stays.
+        Raises `ServerStateError` if it cannot be saved; the former choice then stays.
         """
+
+        def write(connection: Connection) -> None:
+            connection.execute("DELETE FROM chosen_model")
+            if chosen is not None:
+                key = chosen.key.get_secret_value()
+                row = (chosen.model, chosen.base_url, key, chosen.profile, chosen.thinking_switch)
+                connection.execute("INSERT INTO chosen_model VALUES (?, ?, ?, ?, ?)", row)
+
         with self._saving:
-            if self._path is not None:
-                self._write(self._path, chosen)
+            if self._state.write(write):
+                self._state.erase()  # the former key
             self._for_all = chosen
             self.problem = ""
 
-    def _write(self, path: Path, chosen: ChosenModel | None) -> None:
-        if chosen is None:
-            path.unlink(missing_ok=True)
-            return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = {
-            "version": 1,
-            "model": chosen.model,
-            "base_url": chosen.base_url,
-            "key": chosen.key.get_secret_value(),
-            "profile": chosen.profile,
-            "thinking_switch": chosen.thinking_switch,
-        }
-        write_whole(path, json.dumps(content, indent=2).encode() + b"\n", mode=0o600)
-
     def _read(self) -> ChosenModel | None:
-        """Read the file; one that cannot be used is renamed, and `problem` says so."""
-        if self._path is None:
-            return None
+        """Read the choice for all; if it cannot be used, `problem` says so."""
         try:
-            chosen = _SavedChoice.model_validate_json(self._path.read_bytes()).chosen()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self.problem = f"The saved model cannot be read: {error.strerror or first_line(error)}."
+            rows = self._state.select(f"SELECT {', '.join(_COLUMNS)} FROM chosen_model")  # noqa: S608
+            if rows:
+                chosen = _SavedChoice.model_validate(dict(zip(_COLUMNS, rows[0], strict=True))).chosen()
+                log.info("Questions are answered by %s, as it was chosen for all on the page.", chosen.model)
+                return chosen
+        except ServerStateError as error:
+            self.problem = f"The saved model cannot be read: {error.message}"
         except (ValidationError, SettingsError):
-            self.problem = (
-                f"The saved model cannot be used: its file is damaged.{self._keep_damaged(self._path)}"
-            )
-        else:
-            log.info("Questions are answered by %s, as it was chosen for all on the page.", chosen.model)
-            return chosen
-        log.warning("%s Choose a model again under Settings.", self.problem)
+            self.problem = "The saved model cannot be used: it is damaged."
+        if self.problem:
+            log.warning("%s Choose a model again under Settings.", self.problem)
         return None
-
-    def _keep_damaged(self, path: Path) -> str:
-        """Rename a damaged file; return a sentence with its new name, or nothing."""
-        kept = path.with_suffix(".damaged")
-        with suppress(OSError):
-            path.replace(kept)
-            return f" It is kept as {kept.name}."
-        return ""
 
 
 def closed_reason(options: ServerOptions, sessions: BrowserSessions) -> str:

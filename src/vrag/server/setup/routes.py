@@ -8,17 +8,15 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from vrag.errors import ModelError, SettingsError
+from vrag.errors import ModelError, ServerStateError, SettingsError
 from vrag.model_profiles import PROFILES
 from vrag.server.collections.service import CollectionService
-from vrag.server.http.auth import BrowserSessions, begin_session
 from vrag.server.http.background import Threads, wait_for_client
 from vrag.server.http.errors import Refusal, Responses, log_error, responses
 from vrag.server.http.users import User
@@ -28,6 +26,7 @@ from vrag.server.runs.user_runs import UserRuns
 from vrag.server.setup import schema
 from vrag.server.setup.choices import ChosenModel, ModelChoices
 from vrag.server.setup.servers import OWN_SERVER, ModelServers, hides_address
+from vrag.server.state.sessions import BrowserSessions, begin_session
 
 log = logging.getLogger("vrag.server")
 LIST_SECONDS = 15.0
@@ -43,8 +42,6 @@ class ModelSetup:
 
     servers: ModelServers
     inspector: schema.ModelInspector
-    path: Path | None = None
-    """File with the choice for all users; None to keep it in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class SetupService:
             raise Refusal(403, "Only an administrator may choose a model for everyone.", hint)
         try:
             await self.threads.run(lambda: self.choices.choose_for_all(chosen))
-        except OSError as error:
+        except ServerStateError as error:
             error_id = log_error(error, "Saving the chosen model", trace=False)
             hint = (
                 f"Free some disk space or fix the permissions; the log has details under the id {error_id}."
@@ -235,7 +232,7 @@ def setup_routes(service: SetupService) -> APIRouter:  # noqa: C901 - one per ro
                 hint = "Sign in at the page, or choose it for all users."
                 raise Refusal(409, "The request belongs to no browser session.", hint)
             request.state.question()  # limits how many sessions one client opens
-            session = begin_session(service.sessions, service.options, request.scope, response)
+            session = await begin_session(service.sessions, service.options, request.scope, response)
         service.choices.choose(session, chosen)
         return await service.state(user, session)
 

@@ -34,7 +34,7 @@ from vrag.server.items import (
 )
 from vrag.server.viewer.page_lines import list_lines
 from vrag.server.viewer.text_search import FoldedText, find_matches, fold_query
-from vrag.types import DocumentStatus, item_id
+from vrag.types import item_id
 
 DocumentId = Annotated[str, Path(pattern=DOCUMENT_PATTERN, description="Id of a document.")]
 SearchText = Annotated[
@@ -286,7 +286,7 @@ class DocumentTexts:
         if known is not None:
             return known
         ids = [item_id(id, ordinal) for ordinal in range(1, items + 1)]
-        rows = collection.item_table.find("id", ids, ("id", "ordinal", "text", "facts")).to_pylist()
+        rows = collection.store.find_items(ids, ("id", "ordinal", "text", "facts"))
         texts = tuple(
             _KnownText(
                 row["id"],
@@ -309,14 +309,14 @@ class DocumentTexts:
         places: list[tuple[Collection, tuple[int, int]]] = []
         for each in self._collections.open_collections:
             try:
-                rows = each.collection.file_table.find("id", [id], ("status", "items", "rows")).to_pylist()
+                files = each.collection.store.files("document = ?", [id])
             except CollectionError:
                 if each in self._collections.open_collections:
                     raise
                 continue  # it was deleted meanwhile
-            served = [row for row in rows if DocumentStatus(row["status"]).served]
+            served = [file for file in files if file.document.status.served]
             if served:
-                places.append((each.collection, (served[0]["items"], served[0]["rows"])))
+                places.append((each.collection, (served[0].document.items, served[0].rows)))
         if not places:
             raise Refusal(404, _GONE, "It may have been removed: reload the list.")
         return places

@@ -1,0 +1,1 @@
+"""What a server keeps over a restart: sessions of browsers, uploads, the model chosen on the page."""
