@@ -48,6 +48,11 @@ def started(
         yield BrowserSessions(ServerOptions(token=token, state=state), now), state
 
 
+def network_drive(_: Path) -> str:
+    """Stands for `describe_network_drive`, on one."""
+    return "nfs4"
+
+
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
@@ -289,6 +294,15 @@ class TestFile:
         finally:
             tmp_path.chmod(0o700)
         assert (tmp_path / "server.db").exists()
+
+    def test_on_a_network_drive_is_no_damage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with started(tmp_path):
+            pass
+        before = (tmp_path / "server.db").read_bytes()
+        monkeypatch.setattr("vrag.storage.database.describe_network_drive", network_drive)
+        with started(tmp_path) as (_, state):
+            assert state.problem
+        assert (tmp_path / "server.db").read_bytes() == before
 
     def test_that_was_replaced_takes_nothing_that_would_be_lost(self, tmp_path: Path) -> None:
         with started(tmp_path) as (_, state):

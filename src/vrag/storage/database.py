@@ -12,6 +12,7 @@ Three things that SQLite leaves to its user are done here:
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -372,7 +373,7 @@ class Database:
                 f"{folder} is on a network drive ({kind}), on which SQLite's locks do not hold.",
                 "Use a disk of this machine, and publish from there (vrag index publish URL). If no other "
                 f"machine uses the directory, create the file {folder / ALLOWED}.",
-            )
+            ) from OSError(errno.ENOTSUP, "a network drive")  # no damage
 
     def _copy_files(self, state: _FileState) -> Path | None:
         """Copy the database and its log; None if they changed meanwhile."""

@@ -75,9 +75,8 @@ class RemoteLocation(ReadOnlyLocation):
     def __init__(self, url: str) -> None:
         objects = Objects(url)
         plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
-        folder = (
-            f"{plain}-{hashlib.sha256(objects.place.encode()).hexdigest()[:12]}"  # readable, one for each
-        )
+        digest = hashlib.sha256(objects.place.encode()).hexdigest()
+        folder = f"{plain}-{digest[:12]}"  # readable, and one for each address
         refusal = read_only(objects.url)
         super().__init__(
             objects.url, f"published/{folder}", self._open_store, self._find_size, refusal, REPUBLISH
