@@ -269,7 +269,8 @@ def read_only_backup(directory: Path) -> CollectionError:
     """Build the refusal to write to a backup."""
     return CollectionError(
         f"{directory} is a backup and read-only.",
-        f"Restore it: vrag index restore {directory.parent} TARGET --snapshot {directory.name}",
+        f"Restore it: vrag index restore {directory.parent} TARGET --snapshot {directory.name}. "
+        f"To check it: vrag index backups {directory.parent} --check",
     )
 
 

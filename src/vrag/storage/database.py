@@ -296,7 +296,7 @@ class Database:
         except OSError as error:
             found.append(f"{self.path.name} cannot be read: {error.strerror or error}.")
         except VragError as error:
-            found.append(error.message)
+            found = found or [error.message]
         return list(dict.fromkeys(found))
 
     def _connect(self) -> Connection:

@@ -225,14 +225,15 @@ def verify(
     wait: opt.WaitOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Check every byte of a collection: tables, pictures, vectors, caches and runs.
+    """Check every byte of a collection: database, pictures, vectors, caches and runs.
 
-    With --repair, damaged rows and pictures are made again from the documents' own files, and single flipped
-    bits are flipped back. What cannot be repaired is listed and kept. A collection that cannot be written to
-    is checked without a lock. Runs that the settings keep elsewhere (VRAG_RUNS_DIR) are checked too.
+    With --repair, what is damaged is made again from the documents' own files. A damaged database is written
+    anew, and kept beside it as collection.db.damaged. What cannot be repaired is listed. A collection that
+    cannot be written to is checked without a lock. Runs that the settings keep elsewhere (VRAG_RUNS_DIR) are
+    checked too.
 
-    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage:
-    files that nothing uses, or an interrupted commit, which was undone, 4 another process is writing.
+    Exit status: 0 sound or repaired, 1 damaged, 3 only leftovers of a killed process, which are not damage,
+    4 another process is writing.
 
     Example: vrag index verify --repair
     """

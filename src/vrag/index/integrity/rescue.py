@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,24 +38,35 @@ def rescue_database(location: LocalLocation) -> list[Path]:
     """
     path, target = location.directory / DATABASE, location.directory / RESCUED
     with location.writer_lock.hold():
-        for ending in _ENDINGS:
-            target.with_name(target.name + ending).unlink(missing_ok=True)
-        source, rescued = connect_damaged(path), connect(target, write=True)
+        _remove(target, _ENDINGS)
         try:
-            begun = _copy(source, rescued)
-            rescued.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            begun = _write_anew(path, target)
+        except apsw.FullError as error:
+            _remove(target, _ENDINGS)
+            raise CollectionError(f"{target} could not be written: {error}.", "Free some disk space.") from error
         except apsw.Error as error:
+            _remove(target, _ENDINGS)
             raise CollectionError(
-                f"The database of {location.address} is damaged beyond repair: {error}.",
+                f"The database of {location.address} is damaged beyond repair: its list of documents, or what "
+                "it was built with, cannot be read.",
                 "Restore a backup (vrag index restore), or build the collection again in another directory.",
             ) from error
-        finally:
-            source.close()
-            rescued.close()
-        for ending in _ENDINGS[1:]:
-            target.with_name(target.name + ending).unlink(missing_ok=True)
+        _remove(target, _ENDINGS[1:])
         _exchange(path, target)
     return begun
+
+
+def _write_anew(path: Path, target: Path) -> list[Path]:
+    """Write what can be read of a damaged database to a new one; return the files of the other documents."""
+    with closing(connect_damaged(path)) as source, closing(connect(target, write=True)) as rescued:
+        begun = _copy(source, rescued)
+        rescued.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    return begun
+
+
+def _remove(path: Path, endings: Sequence[str]) -> None:
+    for ending in endings:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def finish_rescue(location: LocalLocation) -> None:
