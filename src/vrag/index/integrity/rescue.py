@@ -19,6 +19,7 @@ from vrag.storage.connection import Connection, connect, connect_damaged
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from vrag.index.location import LocalLocation
 
 _DAMAGED = ".damaged"
@@ -43,12 +44,12 @@ def rescue_database(location: LocalLocation) -> list[Path]:
             begun = _write_anew(path, target)
         except apsw.FullError as error:
             _remove(target, _ENDINGS)
-            raise CollectionError(f"{target} could not be written: {error}.", "Free some disk space.") from error
+            raise CollectionError(f"{target} cannot be written: {error}.", "Free some disk space.") from error
         except apsw.Error as error:
             _remove(target, _ENDINGS)
             raise CollectionError(
-                f"The database of {location.address} is damaged beyond repair: its list of documents, or what "
-                "it was built with, cannot be read.",
+                f"The database of {location.address} is damaged beyond repair: its list of documents, or "
+                "what it was built with, cannot be read.",
                 "Restore a backup (vrag index restore), or build the collection again in another directory.",
             ) from error
         _remove(target, _ENDINGS[1:])
