@@ -20,6 +20,7 @@ from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from vrag.index.location import LocalLocation
 
 _DAMAGED = ".damaged"
