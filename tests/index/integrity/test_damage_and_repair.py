@@ -278,3 +278,15 @@ def test_a_repair_that_was_killed_is_done_again(home: Path, monkeypatch: pytest.
         add(collection, [document.path for document in pending])
     assert verify(LocalLocation(home)).problems == ()
     assert content(home) == before
+
+
+def test_a_repair_that_is_impossible_says_what_cannot_be_read_and_leaves_nothing(home: Path) -> None:
+    flip(home / DATABASE, 2000)  # on the first page, which says where all tables are
+    before = {path.name for path in home.iterdir()}
+    with pytest.raises(
+        CollectionError, match="its list of documents, or what it was built with, cannot be read"
+    ):
+        repair(home)
+    assert {path.name for path in home.iterdir()} - before <= {"build.lock", "build-next.lock"}
+    flip(home / DATABASE, 2000)
+    assert verify(LocalLocation(home)).problems == ()
