@@ -95,7 +95,7 @@ class ServerError(SearchError):
 
 
 class ServerStateError(VragError):
-    """What a server keeps over a restart cannot be read or written."""
+    """The state that a server keeps over a restart cannot be read or written."""
 
 
 class DownloadError(VragError):

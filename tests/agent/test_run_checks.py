@@ -15,6 +15,7 @@ from vrag.agent.runs.run_meta import RunMeta
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import RunError
 from vrag.index.integrity.problems import ProblemKind
+from vrag.storage import rescue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +166,31 @@ def test_events_that_are_lost_with_a_damaged_log_are_not_called_repaired(store: 
         if not each.repaired
     ] == [True]
     assert RunStore(other).ids() == []
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing in the code catches it."""
+
+
+def kill(*_: object) -> None:
+    raise Killed
+
+
+def test_a_repair_that_was_killed_is_finished_and_hides_no_run_meanwhile(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [record(store), record(store)]
+    flip(store.files.path, store.files.path.stat().st_size - 4096 + 2000)
+    monkeypatch.setattr(rescue, "replace_file", kill)
+    with pytest.raises(Killed):
+        check_runs(store, repair=True)
+    monkeypatch.undo()
+    with pytest.raises(RunError, match="was interrupted"):
+        store.ids()
+    with pytest.raises(RunError, match="was interrupted"):
+        record(store)
+    assert [problem.kind for problem in check_runs(store).problems] == [ProblemKind.DAMAGE]
+    check_runs(store, repair=True)
+    assert set(store.ids()) <= set(runs)
+    assert store.ids()
+    assert check_runs(store).problems == ()

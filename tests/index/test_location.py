@@ -133,7 +133,7 @@ def test_a_creation_that_was_killed_leaves_no_collection(
         return counted
 
     with monkeypatch.context() as patch:
-        patch.setattr(database.Database, "_migrate", count(getattr(database.Database, "_migrate")))  # noqa: B009 - private
+        patch.setattr(database.Schema, "migrating", count(database.Schema.migrating))
         for name in ("connect", "sync", "replace_file"):
             patch.setattr(database, name, count(getattr(database, name)))
         with pytest.raises(Killed):

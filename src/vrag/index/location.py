@@ -23,6 +23,7 @@ from vrag.parsing import parse_json
 from vrag.scratch import remove_abandoned, remove_unfinished_files
 from vrag.storage.database import Database
 from vrag.storage.drives import ALLOWED
+from vrag.storage.rescue import is_rescue_interrupted
 from vrag.storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ EARLIER = "collection.json"
 """File by which a collection of an earlier layout is known."""
 DESCRIPTION = "backup.json"
 """File by which a backup is known; it can be opened as a collection."""
-RESCUED = f".{DATABASE}.rescued"
-"""The new database of a repair, until it takes the place of the damaged one."""
 INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
 INDEX_PATTERNS = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
 """Patterns of the files that indexes of the reference consist of."""
@@ -253,7 +252,7 @@ def is_collection(directory: Path) -> bool:
         pass
     except OSError as error:
         raise CollectionError(f"{directory} cannot be read: {error.strerror}.") from error
-    if (directory / RESCUED).is_file():
+    if is_rescue_interrupted(directory / DATABASE):
         raise CollectionError(f"A repair of {directory} was interrupted.", f"Run: {REPAIR_COMMAND}")
     if (directory / BLOBS).is_dir() and (directory / f"{WRITER}.lock").is_file():
         raise CollectionError(f"{directory} is damaged: {DATABASE} is missing.", _RESTORE)

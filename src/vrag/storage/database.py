@@ -58,9 +58,26 @@ class Schema:
         """Number of the newest version."""
         return len(self.steps)
 
+    @contextmanager
+    def migrating(self, connection: Connection, version: int = 0) -> Generator[None]:
+        """Bring tables of a version, 0 for none, to the newest one; the block is part of the same commit."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for step in self.steps[version:]:
+                for _ in connection.execute(step):
+                    pass
+            yield
+            connection.pragma("application_id", self.application)
+            connection.pragma("user_version", self.version)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
 
 class _FileState(NamedTuple):
-    """What changes in the files of a database when anybody writes to it."""
+    """The parts of the status of the files of a database that change when anybody writes to it."""
 
     size: int
     mtime_ns: int
@@ -179,8 +196,11 @@ class Database:
                 connection = database._connect()
             source = database._source
             if 0 < version < schema.version and source is not None and source.write:
-                with lock.hold():
-                    database._migrate(connection, int(connection.pragma("user_version") or 0))
+                with (
+                    lock.hold(),
+                    schema.migrating(connection, int(connection.pragma("user_version") or 0)),
+                ):
+                    pass
         database._check_schema(connection)
         return database
 
@@ -444,7 +464,8 @@ class Database:
             _sibling(self.path, ending).unlink(missing_ok=True)
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         with closing(connect(new, write=True, durable=False)) as connection:
-            self._migrate(connection, 0, fill)
+            with self._schema.migrating(connection):
+                fill(connection)
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         for ending in ("-wal", "-shm"):
             _sibling(new, ending).unlink(missing_ok=True)
@@ -453,24 +474,6 @@ class Database:
         replace_file(new, self.path)
         if self._durable:
             sync(self.path.parent)
-
-    def _migrate(
-        self, connection: Connection, version: int, fill: Callable[[Connection], object] = lambda _: None
-    ) -> None:
-        """Bring the tables to the newest version, in one commit. The caller holds the lock."""
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for step in self._schema.steps[version:]:
-                for _ in connection.execute(step):
-                    pass
-            fill(connection)
-            connection.pragma("application_id", self._schema.application)
-            connection.pragma("user_version", self._schema.version)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
     def _move_wal(self, connection: Connection) -> bool:
         """Move the log to the database. The caller holds the lock. What fails here is lost nowhere."""
@@ -548,9 +551,13 @@ def _describe(error: apsw.Error) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-def _is_checksum_fault(error: apsw.Error) -> bool:
-    result: int = getattr(error, "extendedresult", 0)
-    return result == apsw.SQLITE_IOERR_DATA
+def _is_checksum_fault(error: BaseException | None) -> bool:
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether SQLite failed because the file is damaged, not the disk or the permissions."""
+    return isinstance(error, apsw.CorruptError | apsw.NotADBError) or _is_checksum_fault(error)
 
 
 def _hint(error: apsw.Error) -> str:

@@ -21,7 +21,7 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,51 +121,69 @@ def _pages_of_log(database: Path) -> set[int]:
         data = database.with_name(f"{database.name}-wal").read_bytes()
     except FileNotFoundError:
         return set()
-    if len(data) < _HEADER.size:
+    header = _read_header(data)
+    if header is None:
         return set()
-    magic, _, page_size, *_, first, second = _HEADER.unpack_from(data)
-    if magic & ~1 != _MAGIC or page_size < 512:
-        return set()
-    order = ">u4" if magic & 1 else "<u4"
-    frames = _Frames(data, page_size, order, data[16:24], (first, second))
+    frames = _Frames(data, header)
     return set(frames.pages[: frames.valid].tolist())
 
 
 def _describe(data: bytes, index: _Index | None) -> str:
-    if len(data) < _HEADER.size:
-        return f"all {index.frames:,} pages of it are gone" if index and index.frames else ""
-    magic, _, page_size, *_, first, second = _HEADER.unpack_from(data)
-    salts = data[16:24]
-    is_header = magic & ~1 == _MAGIC and page_size & (page_size - 1) == 0 and page_size >= 512
-    order = ">" if magic & 1 else "<"
-    if not is_header or _sum_header(data[:24], order) != (first, second):
-        return "its header is damaged" if len(data) > _HEADER.size or (index and index.frames) else ""
-    if len(data) == _HEADER.size and not (index and index.frames):
+    has_commits = index is not None and index.frames > 0
+    if index is not None and has_commits and len(data) < _HEADER.size:
+        return f"all {index.frames:,} pages of it are gone"
+    header = _read_header(data)
+    if header is None:
+        return "its header is damaged" if has_commits or len(data) > _HEADER.size else ""
+    if len(data) == _HEADER.size and not has_commits:
         return ""
-    frames = _Frames(data, page_size, f"{order}u4", salts, (first, second))
-    if index is not None and index.salts == salts and frames.valid < index.frames:
+    frames = _Frames(data, header)
+    if index is not None and index.salts == header.salts and frames.valid < index.frames:
         return f"page {frames.valid + 1:,} of {index.frames:,} that were committed cannot be read"
     if frames.has_lost_commit():
         return f"page {frames.valid + 1:,} cannot be read, and later ones can"
     return ""
 
 
+class _Header(NamedTuple):
+    """The header of a log."""
+
+    page_size: int
+    order: str
+    """Byte order of the words over which checksums are computed."""
+    salts: bytes
+    sums: tuple[int, int]
+    """Its own checksum, with which those of the frames begin."""
+
+
+def _read_header(data: bytes) -> _Header | None:
+    """Read the header of a log; None if it is missing, cut off or damaged."""
+    if len(data) < _HEADER.size:
+        return None
+    magic, _, page_size, *_, first, second = _HEADER.unpack_from(data)
+    order = ">" if magic & 1 else "<"
+    is_header = magic & ~1 == _MAGIC and page_size & (page_size - 1) == 0 and page_size >= 512
+    if not is_header or _sum_header(data[:24], order) != (first, second):
+        return None
+    return _Header(page_size, order, data[16:24], (first, second))
+
+
 class _Frames:
     """The frames of a log, and how many from the first one can be read."""
 
-    def __init__(self, data: bytes, page_size: int, order: str, salts: bytes, seed: tuple[int, int]) -> None:
+    def __init__(self, data: bytes, header: _Header) -> None:
         import numpy as np  # slow import, and most logs are empty
 
-        size = _FRAME.size + page_size
+        size = _FRAME.size + header.page_size
         count = (len(data) - _HEADER.size) // size
         raw = np.frombuffer(data, np.uint8, count * size, _HEADER.size).reshape(count, size)
         heads = raw[:, : _FRAME.size]
         covered = np.concatenate((heads[:, :8], raw[:, _FRAME.size :]), axis=1)
-        words = np.ascontiguousarray(covered).view(order).astype(np.uint32)
+        words = np.ascontiguousarray(covered).view(f"{header.order}u4").astype(np.uint32)
         stored = np.ascontiguousarray(heads[:, 16:24]).view(">u4").astype(np.uint32)
-        before = np.concatenate((np.asarray([seed], np.uint32), stored[:-1])) if count else stored
+        before = np.concatenate((np.asarray([header.sums], np.uint32), stored[:-1])) if count else stored
         computed = continue_checksums(words, before)
-        is_ours = (heads[:, 8:16] == np.frombuffer(salts, np.uint8)).all(axis=1)
+        is_ours = (heads[:, 8:16] == np.frombuffer(header.salts, np.uint8)).all(axis=1)
         self._whole: NDArray[np.bool_] = is_ours & (computed == stored).all(axis=1)
         """(frames,) true where a frame has the checksum that follows from the one before it."""
         self._commits = np.ascontiguousarray(heads[:, 4:8]).view(">u4")[:, 0] != 0

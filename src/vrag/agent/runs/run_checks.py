@@ -12,21 +12,20 @@ import apsw
 
 from vrag.agent.runs.run_database import SCHEMA, RunDatabase
 from vrag.agent.runs.run_store import RunStore
-from vrag.atomic_io import replace_file, sync
 from vrag.errors import RunError
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem
-from vrag.storage.connection import Connection, connect, connect_damaged
+from vrag.storage.rescue import finish_rescue, is_rescue_interrupted, rescue_database
 from vrag.storage.wal import describe_wal_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vrag.index.integrity.problems import Progress
+    from vrag.storage.connection import Connection
 
 _ADVICE = (
     "It cannot be made again. Restore a backup (vrag index restore), or delete the run: vrag runs delete."
 )
-_RESCUED, _DAMAGED = ".rescued", ".damaged"
 _EVENTS = 8
 """Place of the column `events` of `runs`."""
 
@@ -46,12 +45,16 @@ def check_runs(store: RunStore, *, repair: bool = False, progress: Progress | No
     """
     store.check_place()
     check = _RunCheck(store)
-    if not check.files.path.is_file():
+    path = check.files.path
+    if repair and is_rescue_interrupted(path):
+        with check.files.writer_lock.hold():
+            finish_rescue(path)
+    if not path.is_file() and not is_rescue_interrupted(path):
         return RunReport(0, ())
     problems = list(check.run(progress))
     if not repair or not problems:
         return RunReport(check.runs, tuple(problems))
-    is_log_lost = check.is_refused and bool(describe_wal_damage(check.files.path))
+    is_log_lost = check.is_refused and bool(describe_wal_damage(path))
     lost = _rescue(check.files) if check.is_damaged else []
     store.sweep()
     after = _RunCheck(store)
@@ -91,7 +94,7 @@ class _RunCheck:
     def describe_lost(self, run: str) -> VerifyProblem:
         """Describe a run that a repair left out."""
         path = self.files.path
-        advice = f"It is still in {path.name}{_DAMAGED}. Restore a backup: vrag index restore"
+        advice = f"It is still in {path.name}.damaged. Restore a backup: vrag index restore"
         return self._problem(f"run {run}", path, "It could not be read and is left out.", advice=advice)
 
     def describe_lost_log(self) -> VerifyProblem:
@@ -143,55 +146,27 @@ class _RunCheck:
 
 
 def _rescue(files: RunDatabase) -> list[str]:
-    """Put a new database in the place of a damaged one, with all runs that can be read whole.
-
-    Returns the ids of the others.
-    """
+    """Replace a damaged database by one with all runs that can be read whole; return the others' ids."""
     if files.is_recording():
         raise RunError("Questions are being answered, so their runs cannot be repaired.", "Stop them first.")
-    path = files.path
-    target = path.with_name(f".{path.name}{_RESCUED}")
-    with files.writer_lock.hold():
-        for ending in ("", "-wal", "-shm"):
-            target.with_name(target.name + ending).unlink(missing_ok=True)
-        source, rescued = connect_damaged(path), connect(target, write=True)
-        try:
-            lost, kept = _copy(source, rescued)
-            if lost and not kept:
-                raise _beyond_repair(path, "no run can be read whole")
-            rescued.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.Error as error:
-            raise _beyond_repair(path, str(error)) from error
-        finally:
-            source.close()
-            rescued.close()
-        for ending in ("-wal", "-shm", ""):  # a log must not be applied to another database
-            old = path.with_name(path.name + ending)
-            target.with_name(target.name + "-wal").unlink(missing_ok=True)
-            if old.exists():
-                os.replace(old, old.with_name(old.name + _DAMAGED))  # noqa: PTH105 - replaces an older one
-        target.with_name(target.name + "-shm").unlink(missing_ok=True)
-        replace_file(target, path)
-        sync(path.parent)
-    return lost
-
-
-def _beyond_repair(path: Path, reason: str) -> RunError:
-    return RunError(
-        f"{path} is damaged beyond repair: {reason}.",
+    unreadable = RunError(
+        f"{files.path} is damaged beyond repair: its list of runs, or every run, cannot be read.",
         "Restore a backup (vrag index restore), or move it away: new runs are recorded without it.",
     )
+
+    def copy(damaged: Connection, connection: Connection) -> list[str]:
+        lost, kept = _copy(damaged, connection)
+        if lost and not kept:
+            raise unreadable
+        return lost
+
+    with files.writer_lock.hold():
+        return rescue_database(files.path, SCHEMA, copy, unreadable)
 
 
 def _copy(source: Connection, rescued: Connection) -> tuple[list[str], int]:
     """Copy the runs that can be read whole; return the ids of the others, and the number of those."""
     rows = source.execute("SELECT * FROM runs ORDER BY number").fetchall()
-    rescued.execute("BEGIN IMMEDIATE")
-    for step in SCHEMA.steps:
-        for _ in rescued.execute(step):
-            pass
-    rescued.pragma("application_id", SCHEMA.application)
-    rescued.pragma("user_version", SCHEMA.version)
     _insert(rescued, "events", _scan(source, "events", "number"))
     files = _scan(source, "files", "run, blob, kind")
     _insert(rescued, "files", files)
@@ -200,9 +175,6 @@ def _copy(source: Connection, rescued: Connection) -> tuple[list[str], int]:
     _insert(rescued, "runs", _Rows(whole))
     for table in ("events", "files"):  # of deleted runs, too
         rescued.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT number FROM runs)")  # noqa: S608
-    rescued.execute("COMMIT")
-    for _ in rescued.execute("VACUUM"):
-        pass
     return [row[1] for row in rows if row not in whole], len(whole)
 
 

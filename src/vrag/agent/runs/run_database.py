@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from vrag.errors import RunError
+from vrag.errors import REPAIR_COMMAND, RunError
 from vrag.storage.blobs import BlobStore
 from vrag.storage.database import Database, Schema
+from vrag.storage.rescue import is_rescue_interrupted
 from vrag.storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class RunDatabase:
             inode = self._read_inode()
             if self._database is None or inode != self._inode:  # or it was restored, or moved away
                 self._database = None
+                if inode is None and is_rescue_interrupted(self.path):
+                    raise RunError(f"A repair of {self.directory} was interrupted.", f"Run: {REPAIR_COMMAND}")
                 if inode is not None:
                     self._database = Database.open(
                         self.path, SCHEMA, self.writer_lock, RunError, durable=self.durable

@@ -57,7 +57,7 @@ class RunState(StrEnum):
 
 
 class RunRow(NamedTuple):
-    """What lists show of a run."""
+    """A row of a list of runs."""
 
     id: str
     recorder: str

@@ -65,7 +65,7 @@ class BackupSnapshot:
 
 
 class SnapshotContent(NamedTuple):
-    """What is in a description."""
+    """The content of a description."""
 
     snapshot: BackupSnapshot
     database: str

@@ -32,7 +32,7 @@ from vrag.index.backups.snapshot import (
     format_description,
     parse_description,
 )
-from vrag.index.location import DESCRIPTION, ReadOnlyLocation
+from vrag.index.location import DESCRIPTION, ReadOnlyLocation, read_only_backup
 from vrag.index.store import BLOBS, DATABASE, CollectionStore
 from vrag.parsing import parse_json
 from vrag.storage.blobs import BlobStore, hash_file
@@ -196,10 +196,7 @@ class BackupStore:
     def open_snapshot(self, name: str) -> ReadOnlyLocation:
         """Return the location of a snapshot as a collection, which is only read."""
         directory, database = self.directory / name, self.database(name)
-        refusal = CollectionError(
-            f"{directory} is a backup and read-only.",
-            f"Restore it: vrag index restore {self.directory} TARGET --snapshot {name}",
-        )
+        refusal = read_only_backup(directory)
         key = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
         return ReadOnlyLocation(
             str(directory),

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import apsw
 
 from vrag.errors import CollectionError, VragError
 from vrag.index.collection import Collection
@@ -25,16 +27,17 @@ from vrag.index.integrity.problems import (
     check_caches,
     delete_cache,
 )
-from vrag.index.integrity.rescue import finish_rescue, rescue_database
-from vrag.index.location import RESCUED, LocalLocation, is_collection
-from vrag.index.schema import blob_of
-from vrag.index.store import DATABASE
+from vrag.index.location import LocalLocation, is_collection
+from vrag.index.schema import FILE_COLUMNS, SCHEMA, KnownFile, blob_of, file_of, file_values
+from vrag.index.store import DATABASE, write_item_hash
+from vrag.storage.rescue import finish_rescue, is_rescue_interrupted, rescue_database
 from vrag.storage.wal import describe_wal_damage
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from vrag.index.integrity.problems import Progress
     from vrag.storage.blobs import BlobStore
+    from vrag.storage.connection import Connection
 
 Reindex: TypeAlias = Callable[[Collection, Sequence[Path]], object]
 """A function that adds files to a collection again, so that items of theirs which are missing are made."""
@@ -47,13 +50,16 @@ _LOST_COMMITS = VerifyProblem(
     file=DATABASE,
     advice="Run again what ran last, such as: vrag index add",
 )
+_MAX_LOST_VERSIONS = 1_000_000
+"""More commits than a damaged log can have had: no version is counted twice, for readers that know it."""
+_TABLES = ("items", "texts")
 _PARTS = {"image": "picture", "clip": "clip", "vectors": "vectors"}
 """The columns of items that name blobs, and their names for people."""
 
 
 @dataclass(slots=True)
 class _Inspection:
-    """What was found in a collection whose database can be read."""
+    """The findings in a collection whose database can be read."""
 
     files: int = 0
     items: int = 0
@@ -79,21 +85,23 @@ def verify(
     or else by the next `add`. A collection that cannot be written to is checked as it is. Raises
     `CollectionBusy` if another process is reading documents into it and a repair is wanted, and
     `CollectionError` if there is no collection, or nothing of it can be read. What `prepare` raises ends
-    the repair before anything is changed.
+    the repair; a damaged database has been replaced by then.
     """
-    is_interrupted = repair and (location.directory / RESCUED).is_file()
+    path = location.directory / DATABASE
+    is_interrupted = repair and is_rescue_interrupted(path)
     if not is_interrupted and not is_collection(location.directory):
         raise CollectionError(f"There is no collection in {location.address}.")
     with ExitStack() as stack:
         if repair:
             stack.enter_context(location.build())
-            finish_rescue(location)
+            with location.writer_lock.hold():
+                finish_rescue(path)
         faults = location.check_database()
         problems = [VerifyProblem("", DATABASE, fault, file=DATABASE) for fault in faults]
         if faults and not repair:
             return VerifyReport(files=0, items=0, pictures=0, problems=tuple(problems), repaired=False)
-        is_log_lost = bool(faults) and bool(describe_wal_damage(location.directory / DATABASE))
-        lost = rescue_database(location) if faults else []
+        is_log_lost = bool(faults) and bool(describe_wal_damage(path))
+        lost = _rescue(location) if faults else []
         collection = stack.enter_context(
             closing(Collection.open(location.directory, durable=location.durable))
         )
@@ -107,6 +115,62 @@ def verify(
     with closing(Collection.open(location.directory, durable=location.durable)) as again:
         report = _report_repair(again, problems, failure, progress)
     return report.plus(0, [_LOST_COMMITS]) if is_log_lost else report
+
+
+def _rescue(location: LocalLocation) -> list[Path]:
+    """Replace a damaged database by one with all documents of it that can be read whole.
+
+    The others are marked as begun; returns the paths of their files. The caller holds the lock of builds.
+    Raises `CollectionError` if the settings or the list of files cannot be read.
+    """
+    unreadable = CollectionError(
+        f"The database of {location.address} is damaged beyond repair: its list of documents, or what it was "
+        "built with, cannot be read.",
+        "Restore a backup (vrag index restore), or build the collection again in another directory.",
+    )
+    with location.writer_lock.hold():
+        return rescue_database(location.directory / DATABASE, SCHEMA, _copy, unreadable)
+
+
+def _copy(source: Connection, rescued: Connection) -> list[Path]:
+    """Copy all documents that can be read whole to a new database; return the files of the others."""
+    settings = source.execute("SELECT name, value FROM settings").fetchall()
+    files = [file_of(row) for row in source.execute(f"SELECT {', '.join(FILE_COLUMNS)} FROM files")]  # noqa: S608
+    rescued.executemany("INSERT INTO settings VALUES (?, ?)", settings)
+    whole = {id for id in {file.document.id for file in files} if _copy_document(source, rescued, id)}
+    marks = ", ".join("?" * len(FILE_COLUMNS))
+    for file in files:
+        kept = file if file.document.id in whole else _begin_again(file)
+        rescued.execute(f"INSERT INTO files VALUES ({marks})", file_values(*kept))  # noqa: S608
+    statement = "UPDATE settings SET value = value + ? WHERE name = 'version'"
+    rescued.execute(statement, (_MAX_LOST_VERSIONS,))
+    write_item_hash(rescued)
+    lost = (file.document for file in files if file.document.id not in whole)
+    return [Path(document.path) for document in lost if document.status.served]
+
+
+def _copy_document(source: Connection, rescued: Connection, document: str) -> bool:
+    """Copy the items of a document; return whether all of them could be read. Otherwise none is copied."""
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    with suppress(apsw.Error):
+        condition = "number IN (SELECT number FROM items WHERE document = ?)"
+        for table in _TABLES:
+            rows[table] = source.execute(
+                f"SELECT * FROM {table} WHERE {condition}",  # noqa: S608
+                (document,),
+            ).fetchall()
+        for table, values in rows.items():
+            if values:
+                marks = ", ".join("?" * len(values[0]))
+                rescued.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
+        return len(rows["items"]) == len(rows["texts"])
+    return False
+
+
+def _begin_again(file: KnownFile) -> KnownFile:
+    if not file.document.status.served:
+        return file
+    return KnownFile(replace(file.document, status=DocumentStatus.PENDING, items=0, reason=""), 0)
 
 
 def can_remake(collection: Collection) -> bool:

@@ -121,7 +121,7 @@ def publish(
 
 
 class _Published(NamedTuple):
-    """What was done to publish a state."""
+    """The result of an attempt to publish."""
 
     publication: Publication
     is_fresh: bool

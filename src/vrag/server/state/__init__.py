@@ -1,1 +1,1 @@
-"""What a server keeps over a restart: sessions of browsers, uploads, the model chosen on the page."""
+"""The state that a server keeps over a restart: browser sessions, uploads, the model chosen on the page."""

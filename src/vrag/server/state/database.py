@@ -16,11 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import apsw
-
 from vrag.atomic_io import make_directory, sync
 from vrag.errors import ServerStateError
-from vrag.storage.database import Database, Schema
+from vrag.storage.database import Database, Schema, is_damage
 from vrag.storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
@@ -211,10 +209,7 @@ def _open_database(path: Path) -> Database:
 def _is_damage(error: ServerStateError) -> bool:
     """Return whether the file itself is wrong, not the disk or the permissions."""
     cause = error.__cause__
-    if cause is None:  # what `Database` found, and not SQLite
-        return True
-    is_checksum = getattr(cause, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA
-    return is_checksum or isinstance(cause, apsw.CorruptError | apsw.NotADBError)
+    return cause is None or is_damage(cause)  # None: `Database` found it, and not SQLite
 
 
 def _is_newer(path: Path) -> bool:

@@ -1,8 +1,8 @@
 """Sessions of browsers, which survive a restart of the server.
 
 Only digests of ids and tokens are stored. A session belongs to the token that it was opened with, and ends
-with it. It ends also some time after its last use, and some days after its beginning, by the clock on the
-wall; the last use is written to the disk once a minute. Where the disk refuses, a session is held in memory.
+with it. It ends also some time after its last use, and some days after its beginning, by the wall
+clock; the last use is written to the disk once a minute. Where the disk refuses, a session is held in memory.
 """
 
 from __future__ import annotations
