@@ -18,7 +18,8 @@ from vrag.render.figures import Figures, ImageStore, describe_image, placed
 from vrag.render.report import ReportPart
 from vrag.render.run_page import graph_svg
 from vrag.render.run_view import RunView, StepView, cost_figures
-from vrag.render.text_format import count, extent, one_line, step_line
+from vrag.render.text_format import extent, one_line, step_line
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,6 +6,8 @@ past the code that handles many of them at once. Errors say what to do, in `hint
 
 from __future__ import annotations
 
+import errno
+
 REPAIR_COMMAND = "vrag index verify --repair"
 """The command that repairs a collection, for hints."""
 
@@ -149,6 +151,17 @@ class MissingExtra(VragError):
     def __reduce__(self) -> tuple[type[VragError], tuple[str, str]]:
         """Pickle by its own two arguments."""
         return type(self), (self.package, self.extra)
+
+
+def disk_advice(error: OSError) -> str:
+    """Return what to do about a directory that cannot be written to.
+
+    >>> disk_advice(OSError(errno.EROFS, "Read-only file system"))
+    'Use a directory that can be written to.'
+    """
+    if error.errno == errno.EROFS:
+        return "Use a directory that can be written to."
+    return "Free some disk space or fix the permissions."
 
 
 def as_sentence(reason: str) -> str:

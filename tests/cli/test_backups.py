@@ -38,7 +38,7 @@ def test_a_check_counts_what_is_stored_and_not_files(home: Path) -> None:
     vrag(home, "index", "backup", "backups")
     checked = vrag(home, "index", "backups", "backups", "--check").out
     stored = len(list(BackupStore(home / "backups").blobs.names()))
-    assert f"Checked {stored} stored contents of 1 backups; equal files share one" in checked
+    assert f"Checked {stored} stored contents of 1 backup; equal files share one" in checked
 
 
 @pytest.mark.parametrize("command", ["backups", "restore"])

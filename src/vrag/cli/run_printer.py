@@ -17,10 +17,11 @@ from vrag.agent.runs.run_result import MAY_ANSWER, ResultKind, RunResult
 from vrag.agent.runs.run_store import RunState, StoredRun
 from vrag.cli.terminal.console import add_location, echo, out, plain
 from vrag.render.answer_markdown import sign_answer, write_markdown
-from vrag.render.text_format import count, place_name
+from vrag.render.text_format import place_name
 from vrag.render.verdicts import claim_lines, describe_claim, notable_claims, trust_line
 from vrag.search.searcher import excerpt
 from vrag.settings import Settings
+from vrag.text.numerals import count
 
 MAX_TEXT_CHARS, MAX_REPLY_CHARS = 400, 200
 """Characters of what a model wrote that are printed."""

@@ -39,8 +39,9 @@ from vrag.render.exports import Format, export_of
 from vrag.render.place_links import PlaceLinks
 from vrag.render.report import report_of
 from vrag.render.run_page import page_of
-from vrag.render.text_format import count, size
+from vrag.render.text_format import size
 from vrag.server.http.audit_log import AuditAction, audited_change, local_entry
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.render.annotations.evidence_export import EvidenceFormat
@@ -158,7 +159,7 @@ def delete(
             raise RunError(message, "Delete all of it with --conversation.")
         runs = (id,)
     if not yes:
-        typer.confirm(f"Delete {count(len(runs), 'run')}: {plain(question, 60)}?", abort=True)
+        typer.confirm(f"{plain(question, 60)}\nDelete {count(len(runs), 'run')}?", abort=True)
     entry = local_entry(AuditAction.DELETE_RUN, run=id)
     with audited_change(open_audit_log(settings), entry) as logged:
         with store.changing() as connection:

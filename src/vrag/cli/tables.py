@@ -17,8 +17,8 @@ from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.errors import CorpusError
 from vrag.factory.indexing import corpus_options
-from vrag.render.text_format import count
 from vrag.scratch import scratch_directory
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.corpus.converter import CorpusOptions, SourceFile

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import CaseError
 from vrag.evaluation.record import CaseOutcome
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from vrag.corpus.converter import CorpusOptions
 from vrag.embed.embedder import EmbedderInfo, Modality, VectorKind
 from vrag.embed.registry import check_same
-from vrag.errors import REPAIR_COMMAND, CollectionBusy, CollectionError, FingerprintMismatch, first_line
+from vrag.errors import (
+    REPAIR_COMMAND,
+    CollectionBusy,
+    CollectionError,
+    FingerprintMismatch,
+    disk_advice,
+    first_line,
+)
 from vrag.index.schema import SCHEMA
 from vrag.index.store import BLOBS, DATABASE, HEADER, CollectionStore
 from vrag.parsing import parse_json
@@ -377,7 +384,7 @@ class LocalLocation:
         except OSError as error:
             raise CollectionError(
                 f"{self.directory} cannot be written to: {error.strerror or error}.",
-                "Free some disk space or fix the permissions.",
+                disk_advice(error),
             ) from error
 
 

@@ -19,7 +19,6 @@ from vrag.render.answer_html import answer_html, turn_html
 from vrag.render.markdown_text import inline, link, paragraph, quoted
 from vrag.render.text_format import (
     amount,
-    count,
     extent,
     list_places,
     moment,
@@ -32,6 +31,7 @@ from vrag.render.text_format import (
     where,
 )
 from vrag.render.verdicts import claim_lines, trust_line
+from vrag.text.numerals import count
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """The content security policy of pages: a browser draws them and nothing else."""

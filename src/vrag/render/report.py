@@ -26,7 +26,8 @@ from vrag.render.markdown_text import image, inline
 from vrag.render.markup import render_page
 from vrag.render.place_links import NO_LINKS, PlaceLink, PlaceLinks
 from vrag.render.run_view import RunTable, RunView
-from vrag.render.text_format import ATTACHED, count, extent, where
+from vrag.render.text_format import ATTACHED, extent, where
+from vrag.text.numerals import count
 from vrag.types import ItemKind
 
 SourceKey = tuple[str, str, ItemKind, int, tuple[float, float] | None]

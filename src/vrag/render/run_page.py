@@ -34,7 +34,8 @@ from vrag.render.graph_drawing import PADDING, THUMB, GraphFigure, drawing_of, k
 from vrag.render.markup import SvgDrawing, package_text, render_page
 from vrag.render.place_links import NO_LINKS, PlaceLinks
 from vrag.render.run_view import RunView, StepView, cost_figures
-from vrag.render.text_format import amount, count, moment, money, seconds
+from vrag.render.text_format import amount, moment, money, seconds
+from vrag.text.numerals import count
 
 _FINISH_REMARKS = {
     FinishReason.LENGTH: "cut off at its token limit",

@@ -14,7 +14,8 @@ from vrag.agent.evidence import Evidence
 from vrag.agent.methods import METHODS
 from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, StoredRun
-from vrag.render.text_format import OutcomeText, amount, count, money, outcome, seconds, when
+from vrag.render.text_format import OutcomeText, amount, money, outcome, seconds, when
+from vrag.text.numerals import count
 
 E = TypeVar("E", bound=agent_events.EventBase)
 _TITLES: dict[type[agent_events.EventBase], tuple[str, str]] = {

@@ -63,16 +63,6 @@ def amount(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
-def count(value: int, noun: str) -> str:
-    """Format a count with its noun.
-
-    >>> count(1, "step"), count(2, "search")
-    ('1 step', '2 searches')
-    """
-    plural = "es" if noun.endswith(("ch", "s", "x")) else "s"
-    return f"{value:,} {noun}{'' if value == 1 else plural}"
-
-
 def seconds(value: float) -> str:
     """Format a duration in seconds.
 

@@ -10,7 +10,7 @@ from vrag.agent.answers.citation import CheckedClaim
 from vrag.agent.answers.verification import narrowest
 from vrag.agent.runs.run_result import BY_READER, LOOK_WHETHER, RunResult
 from vrag.reading.verification.claim import HELD, VERIFIED, ClaimDoubt, ClaimKind, ClaimVerdict
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 VERDICT_NAMES: Mapping[ClaimVerdict, str] = {
     ClaimVerdict.SEEN: "seen on the page",

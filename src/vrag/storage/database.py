@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from vrag.atomic_io import make_directory, replace_file, sync
-from vrag.errors import REPAIR_COMMAND, VragError
+from vrag.errors import REPAIR_COMMAND, VragError, as_sentence, disk_advice
 from vrag.scratch import scratch_directory
 from vrag.storage.connection import BUSY_MILLISECONDS, Connection, connect, connect_copy, has_checksums
 from vrag.storage.drives import ALLOWED, describe_network_drive
@@ -310,9 +310,9 @@ class Database:
             connection.execute("PRAGMA shrink_memory")  # or pages that were read before are not read again
             for (line,) in connection.execute("PRAGMA integrity_check(100)"):
                 if line != "ok":
-                    found.append(f"{self.path.name}: {line}.")
+                    found.append(as_sentence(line.removeprefix("*** in database main ***\n")))
         except apsw.Error as error:
-            found.append(f"{self.path.name}: {_describe(error)}.")
+            found.append(as_sentence(_describe(error)))
         except OSError as error:
             found.append(f"{self.path.name} cannot be read: {error.strerror or error}.")
         except VragError as error:
@@ -511,8 +511,7 @@ class Database:
             ) from error
         except OSError as error:
             raise self._error(
-                f"{self.path} could not be {verb}: {error.strerror or error}.",
-                "Free some disk space or fix the permissions.",
+                f"{self.path} could not be {verb}: {error.strerror or error}.", disk_advice(error)
             ) from error
 
 

@@ -239,3 +239,13 @@ def write_figures(number: Decimal, decimals: int, thousands: str = ",", decimal_
     """
     rounded = number.copy_abs().quantize(Decimal(1).scaleb(-decimals), context=_EXACT)
     return f"{rounded:,f}".translate(str.maketrans({",": thousands, ".": decimal_sign}))
+
+
+def count(value: int, noun: str) -> str:
+    """Format a count with its noun.
+
+    >>> count(1, "step"), count(2, "search")
+    ('1 step', '2 searches')
+    """
+    plural = "es" if noun.endswith(("ch", "s", "x")) else "s"
+    return f"{value:,} {noun}{'' if value == 1 else plural}"

@@ -15,7 +15,7 @@ from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.progress import count_progress
 from vrag.factory.session import open_session
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.agent.answers.conflicts import FoundConflict

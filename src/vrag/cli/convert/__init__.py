@@ -18,8 +18,8 @@ from vrag.cli.terminal.console import echo, err, plain, warn
 from vrag.errors import CorpusError
 from vrag.factory.indexing import corpus_options
 from vrag.item_facts import describe_unread
-from vrag.render.text_format import count
 from vrag.scratch import scratch_directory
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.cli.convert.converted_document import ConvertedItem

@@ -22,7 +22,7 @@ from vrag.evaluation.report import Thumbnails, comparison_page
 from vrag.evaluation.report.labels import OF_ANSWERS, facts_of, p_text, title_of
 from vrag.evaluation.result_store import Evaluation, read_evaluation
 from vrag.render.markdown_text import inline
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 
 def compare(

@@ -40,7 +40,6 @@ from vrag.evaluation.retrieval import BlankSearcher, RetrievalReport, WordLocato
 from vrag.factory.agents import agent_by_seed, open_agent
 from vrag.factory.session import Session, open_session
 from vrag.factory.training import made_with, open_extractor, open_fact_judge, open_judge
-from vrag.render.text_format import count
 from vrag.reward import CompositeReward, Reward
 from vrag.reward.reward import IdentifiedJudge
 from vrag.rollouts.batched_search import BatchedSearcher
@@ -48,6 +47,7 @@ from vrag.rollouts.rollout import Rollout, attempts_of
 from vrag.rollouts.rollout_store import RolloutJob, check_rollout_folder, open_rollout_store, stored_rollouts
 from vrag.search.searcher import ItemStore
 from vrag.settings import Settings, SettingsReport
+from vrag.text.numerals import count
 from vrag.types import Case, Item
 
 

@@ -16,7 +16,7 @@ from vrag.datasets.registry import BENCHMARKS, benchmark_named
 from vrag.errors import SettingsError
 from vrag.evaluation.prepare import fetch, hub_repository, is_on_hub
 from vrag.evaluation.prepare import prepare as prepare_benchmarks
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 
 def list_benchmarks(

@@ -23,8 +23,9 @@ from vrag.evaluation.result_store import Conditions, Evaluation, read_evaluation
 from vrag.evaluation.retrieval import BLANK
 from vrag.evaluation.summary import summarise
 from vrag.factory.session import Session, open_session
-from vrag.render.text_format import count, size
+from vrag.render.text_format import size
 from vrag.settings import load_settings
+from vrag.text.numerals import count
 from vrag.types import item_id
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from vrag.evaluation.result_store import Evaluation
 from vrag.evaluation.retrieval import Locate, MatchLocator, RetrievalReport, WordLocator, evaluate_retrieval
 from vrag.evaluation.summary import Estimate
 from vrag.factory.training import open_extractor, open_judge
-from vrag.render.text_format import count
 from vrag.search.searcher import Searcher
 from vrag.settings import load_settings
+from vrag.text.numerals import count
 
 NO_MODEL_NOTE = (
     "No model is set: questions are answered without a model. --seed and --temperature have no effect."

@@ -36,6 +36,7 @@ from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.index.opening import open_collection
 from vrag.index.vectors.embed_items import local
 from vrag.settings import load_settings
+from vrag.text.numerals import count
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ def _print_status(status: CollectionStatus, ranking: str) -> None:
 def _print_hidden_words(counts: dict[str, int]) -> None:
     if counts:
         echo(("Words that are hidden or struck out, which are not searched:", "bold"))
-    for name, count in islice(counts.items(), MAX_HIDDEN_NAMES):
-        echo(f"  - {plain(name)}: {count} {'word' if count == 1 else 'words'}")
+    for name, words in islice(counts.items(), MAX_HIDDEN_NAMES):
+        echo(f"  - {plain(name)}: {count(words, 'word')}")
     if (more := len(counts) - MAX_HIDDEN_NAMES) > 0:
         echo(add_location(f"  … and {more} more: `vrag index status --json` lists all."))
 
@@ -242,9 +243,10 @@ def verify(
         report = verify_collection(settings, repair=repair, progress=progress)
 
     def render() -> None:
-        runs = f", {report.runs} runs" if report.runs or report.runs_dir else ""
+        runs = f", {count(report.runs, 'run')}" if report.runs or report.runs_dir else ""
         runs += f" (also those in {plain(report.runs_dir)})" if report.runs_dir else ""
-        echo(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures{runs}.")
+        items = f"{count(report.files, 'file')}, {count(report.items, 'item')}"
+        echo(f"Checked {items}, {count(report.pictures, 'picture')}{runs}.")
         for problem in report.problems:
             note = _note(problem)
             detail = f"{problem.detail} ({note})" if note else problem.detail
@@ -299,7 +301,7 @@ def prune(
 
 def _print_removed(report: RemoveReport, *, as_json: bool) -> None:
     def render() -> None:
-        echo(f"Removed {len(report.documents)} files, {report.items} items.")
+        echo(f"Removed {count(len(report.documents), 'file')}, {count(report.items, 'item')}.")
         for document in report.documents:
             echo(f"  {plain(document.shown_path)}")
 

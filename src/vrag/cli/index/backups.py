@@ -20,6 +20,7 @@ from vrag.cli.terminal.console import (
     echo_problem,
     plain,
     print_result,
+    quote_argument,
 )
 from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
@@ -28,6 +29,7 @@ from vrag.errors import CollectionError
 from vrag.index.location import LocalLocation
 from vrag.index.opening import open_collection
 from vrag.settings import load_settings
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -203,7 +205,7 @@ def _echo_list(listed: _BackupList) -> None:
 
 
 def _echo_check(checked: BackupCheck) -> None:
-    contents = f"{checked.objects} stored contents of {checked.snapshots} backups"
+    contents = f"{count(checked.objects, 'stored content')} of {count(checked.snapshots, 'backup')}"
     echo(f"Checked {contents}; equal files share one ({duration(checked.seconds)}).")
     _echo_problems((problem.file or "snapshot", problem.detail) for problem in checked.problems)
     if not checked.problems:
@@ -250,7 +252,7 @@ def restore_backup(
         if report.missing or absent:
             settings = load_settings(collection=str(report.directory)).settings
             echo(add_location(LocalLocation.repair_hint, settings))
-        echo(f"Use it: vrag ask QUESTION --collection {plain(str(report.directory))}")
+        echo(f"Use it: vrag ask QUESTION --collection {plain(quote_argument(str(report.directory)))}")
 
     print_result(asdict(report), render, as_json=as_json)
     raise typer.Exit(1 if report.missing or absent else 0)

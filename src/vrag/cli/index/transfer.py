@@ -23,6 +23,7 @@ from vrag.index.location import CollectionHeader
 from vrag.index.opening import open_collection
 from vrag.providers import is_embedding_server
 from vrag.settings import Settings
+from vrag.text.numerals import count
 
 
 @common_options("collection", "files", "embedder", "as_json")
@@ -208,11 +209,16 @@ def publish(
         report = publish_collection(opened, address, prune=age, progress=_updater(bar))
 
     def render() -> None:
-        state = "Published" if report.fresh else "Nothing has changed since publication"
+        state = "Nothing has changed since publication"
+        if report.fresh:
+            state = "Published"
+        elif report.files:
+            state = "What was missing has been uploaded again to publication"
         echo((f"{state} {report.number}", "bold"), f" at {report.url}")
-        echo(f"  uploaded   {report.files} files, {report.bytes / 1e6:.1f} MB; {report.present} were present")
+        files = f"{count(report.files, 'file')}, {report.bytes / 1e6:.1f} MB"
+        echo(f"  uploaded   {files}; {report.present:,} already there")
         if prune:
-            echo(f"  deleted    {report.pruned} objects")
+            echo(f"  deleted    {count(report.pruned, 'object')}")
         echo(f"Search it: vrag search QUERY --collection {report.url}")
 
     print_result(asdict(report), render, as_json=as_json)

@@ -26,6 +26,7 @@ from vrag.cli.terminal.last_collection import USED_LAST
 from vrag.cli.terminal.process import mark_stop_reported
 from vrag.factory.progress import duration
 from vrag.settings import load_settings
+from vrag.text.numerals import count
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -172,12 +173,13 @@ def print_add_report(
     news = report.added or report.changed or report.problems or report.skipped
     if quiet_when_unchanged and not news:
         return
+    others = f"{report.changed} changed, {report.unchanged} unchanged, {report.failed} failed"
     to.print(
-        f"Indexed {report.items} items: {report.added} files new, {report.changed} changed, "
-        f"{report.unchanged} unchanged, {report.failed} failed ({duration(report.seconds)})."
+        f"Indexed {count(report.items, 'item')}: {count(report.added, 'file')} new, {others} "
+        f"({duration(report.seconds)})."
     )
     if partial := sum(document.status is DocumentStatus.PARTIAL for document in report.problems):
-        to.print(f"  Of {'1 file' if partial == 1 else f'{partial} files'}, a part is not read.")
+        to.print(f"  Of {count(partial, 'file')}, a part is not read.")
     if report.copies:
         subject = "1 file has" if report.copies == 1 else f"{report.copies} files have"
         to.print(f"  {subject} content that is indexed already (copied or moved).")

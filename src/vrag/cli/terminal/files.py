@@ -25,7 +25,8 @@ from vrag.errors import CaseError, RunError
 from vrag.factory.session import evidence_sources
 from vrag.render.exports import Format
 from vrag.render.place_links import PlaceLinks, file_links
-from vrag.render.text_format import count, size
+from vrag.render.text_format import size
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun

@@ -23,7 +23,7 @@ from vrag.cli.terminal.console import (
 from vrag.errors import RunError
 from vrag.render.exports import Format
 from vrag.render.run_page import page_of
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from vrag.rl.kept_rollouts import KeptRollout, QuestionChange

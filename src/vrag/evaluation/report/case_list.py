@@ -15,9 +15,10 @@ from vrag.errors import VragError
 from vrag.evaluation.record import CaseOutcome
 from vrag.render.answer_html import AnswerElement, answer_elements
 from vrag.render.answer_markdown import SignedAnswer, clean
-from vrag.render.text_format import STOPS, count, moment
+from vrag.render.text_format import STOPS, moment
 from vrag.render.text_format import place as place_text
 from vrag.reward.parts import answer_of
+from vrag.text.numerals import count
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from vrag.evaluation.report.labels import (
     signed_text,
 )
 from vrag.evaluation.report.rendering import render_html, render_markdown
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from vrag.evaluation.report.labels import (
 )
 from vrag.evaluation.report.rendering import render_html, render_markdown
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.render.text_format import count
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

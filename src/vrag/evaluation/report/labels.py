@@ -11,7 +11,8 @@ from vrag.evaluation.measures.run_measures import CITING, CONDUCT, COUNTS, GROUN
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.retrieval import BLANK
 from vrag.reading.verification.claim import ClaimVerdict
-from vrag.render.text_format import amount, count, money, seconds
+from vrag.render.text_format import amount, money, seconds
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

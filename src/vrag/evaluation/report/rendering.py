@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from vrag.evaluation.report import images, labels
 from vrag.render.markup import environment, package_text
-from vrag.render.text_format import count, when
+from vrag.render.text_format import when
+from vrag.text.numerals import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,7 +21,8 @@ from vrag.render.annotations.evidence_sources import EvidenceSources
 from vrag.render.annotations.pdf_copy import StoredPage, annotate_pdf, page_frames, write_stored_pages
 from vrag.render.annotations.pictures import draw_numbered, draw_page, draw_part, encode_png
 from vrag.render.annotations.web_annotation import annotation_collection
-from vrag.render.text_format import count, size, where
+from vrag.render.text_format import size, where
+from vrag.text.numerals import count
 from vrag.types import ItemKind
 
 ANNOTATIONS = "annotations.jsonld"

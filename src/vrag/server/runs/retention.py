@@ -26,11 +26,11 @@ from vrag.agent.runs.retention import (
     select_runs,
 )
 from vrag.errors import RunError, VragError
-from vrag.render.text_format import count
 from vrag.server.http.audit import AuditTrail
 from vrag.server.http.audit_log import SERVER_ROLE, AuditAction, AuditEntry, audited_change
 from vrag.server.http.errors import Refusal, responses
 from vrag.server.runs.run_manager import RunManager
+from vrag.text.numerals import count
 
 log = logging.getLogger("vrag.server.runs")
 START_SECONDS = 600.0
