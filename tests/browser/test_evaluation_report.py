@@ -89,8 +89,8 @@ def test_a_case_opens_with_its_steps_and_rectangles_where_they_belong(tmp_path: 
     detail = page.locator(".detail")
     expect(detail).to_contain_text("It is right.")
     expect(detail.locator(".act.search")).to_contain_text(QUERY)
-    expect(detail.get_by_role("link")).to_have_attribute(
-        "href", re.compile(r"^runs/[0-9a-f-]+/events\.jsonl$")
+    expect(detail.locator("dl code[title]")).to_have_attribute(
+        "title", re.compile(r"^VRAG_RUNS_DIR=\S+ vrag runs show [0-9a-f-]+$")
     )
     expect(detail.locator("img")).to_have_js_property("complete", value=True)
     found = page.evaluate(_BOXES)

@@ -105,12 +105,12 @@ def _write(
         stores=(evaluation_report.store_of(folders[0]), evaluation_report.store_of(folders[1])),
         page_image=evaluation_report.page_image_of(session),
         thumbnails=thumbnails,
-        runs=(_link_to_runs(out, folders[0]), _link_to_runs(out, folders[1])),
+        runs=(_path_to_runs(out, folders[0]), _path_to_runs(out, folders[1])),
     )
     return evaluation_report.write_page(page, out, "comparison"), page.thumbnails.left
 
 
-def _link_to_runs(out: Path, folder: Path) -> str:
+def _path_to_runs(out: Path, folder: Path) -> str:
     """Return the relative path from a page to the runs of an evaluation.
 
     Empty if they are gone, or on another drive of Windows.

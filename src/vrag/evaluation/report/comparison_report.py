@@ -68,7 +68,7 @@ class ComparisonPage:
     """Sentences about what was dropped or corrected."""
     thumbnails: Thumbnails = field(default_factory=Thumbnails)
     runs: tuple[str, str] = ("", "")
-    """Folders of the files of runs, relative to the page; empty where they are not linked."""
+    """Folders of the files of runs, relative to the page; empty where they are not there."""
     made: float = 0.0
     """Time of writing, in seconds since 1970, UTC."""
 

@@ -54,7 +54,7 @@ class ReportPage:
     reported: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
     """By benchmark, the measures that its authors report, their main one first."""
     runs: str = ""
-    """Folder of the files of runs, relative to the page; empty where they are not linked."""
+    """Folder of the files of runs, relative to the page; empty where they are not there."""
     unfinished: str = ""
     """Progress in a sentence, where the run was stopped."""
     made: float = 0.0

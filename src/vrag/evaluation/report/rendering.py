@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def render_html(
     """Render a page with its list of cases, which a script draws; `context` are variables of the template.
 
     `names` are those of the runs that are compared, one or two, and `runs` the folders of their files,
-    relative to the page; empty where they are not linked. Raises `ValueError` for a number that JSON lacks.
+    relative to the page; empty where they are not there. Raises `ValueError` for a number that JSON lacks.
     """
     links = Links()
 
@@ -59,7 +60,7 @@ def render_html(
         )
         data = {
             "names": list(names),
-            "runs": list(runs),
+            "runs": [shlex.quote(folder) if folder else "" for folder in runs],
             "links": links.filters,
             "labels": {name: labels.label_of(name) for name in measures},
             "pictures": thumbnails.pictures,
