@@ -3,8 +3,8 @@
     python benchmarks/scale.py FOLDER [--vectors 1000000] [--pages 50000]
 
 Needs about 30 GB in FOLDER at full size, one study after the other, and removes what it wrote. The data is
-invented as in `dense.py` and `pages.py`. "Data" is what the table holds; memory is that of the process that
-makes the caches from the table, and of the one that searches: the most it held, mapped pages of files
+invented as in `dense.py` and `pages.py`. "Data" is the vectors as they are stored; memory is that of the process
+that makes the caches from them, and of the one that searches: the most it held, mapped pages of files
 included, and what it held without them at the end.
 """
 
@@ -92,9 +92,9 @@ def study(folder: Path, plan: Plan) -> None:
         collection = made_collection(home / "collection", plan.kind, plan.dimension)
         begun = time.perf_counter()
         fill(collection, plan.vectors(), plan.count)
-        data = size(home / "collection" / "index")
+        data = size(home / "collection" / "blobs")
         print(
-            f"\n{plan.name}: {data / 1e9:.2f} GB in the table, written in {time.perf_counter() - begun:.0f} s"
+            f"\n{plan.name}: {data / 1e9:.2f} GB of vectors, written in {time.perf_counter() - begun:.0f} s"
         )
         np.save(home / "queries.npy", questions(plan))
         building = search(home, "auto")

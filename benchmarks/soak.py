@@ -180,7 +180,7 @@ def write_sample(folder: Path, pid: int, outcomes: Outcomes, out: Path, began: f
     collection = folder / "collection"
     folders = {
         "collection": collection,
-        "index": collection / "index",
+        "blobs": collection / "blobs",
         "runs": collection / "runs",
         "temporary": folder / "tmp",
     }

@@ -84,8 +84,8 @@ def plot(samples: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
     draw_latency(uploads, samples, (*KINDS[1:3], KINDS[4]), "Latency of questions and uploads, ms")
     draw_lines(memory, samples, "server", MEMORY, "Memory of the server, MiB")
     draw_lines(handles, samples, "server", HANDLES, "Descriptors, threads and processes of the server")
-    draw_lines(disk, samples, "mib", dict.fromkeys(("collection", "runs", "index")), "Size on disk, MiB")
-    draw_lines(files, samples, "files", dict.fromkeys(("index", "temporary")), "Number of files")
+    draw_lines(disk, samples, "mib", dict.fromkeys(("collection", "runs", "blobs")), "Size on disk, MiB")
+    draw_lines(files, samples, "files", dict.fromkeys(("blobs", "temporary")), "Number of files")
     for axes in figure.axes:
         axes.set_xlabel("hours")
         axes.grid(alpha=0.3)
