@@ -3,9 +3,9 @@
     python benchmarks/scale.py FOLDER [--vectors 1000000] [--pages 50000]
 
 Needs about 30 GB in FOLDER at full size, one study after the other, and removes what it wrote. The data is
-invented as in `dense.py` and `pages.py`. "Data" is the vectors as they are stored; memory is that of the process
-that makes the caches from them, and of the one that searches: the most it held, mapped pages of files
-included, and what it held without them at the end.
+invented as in `dense.py` and `pages.py`. "Data" is the vectors as they are stored; memory is that of the
+process that makes the caches from them, and of the one that searches: the most it held, mapped pages of
+files included, and what it held without them at the end.
 """
 
 from __future__ import annotations
