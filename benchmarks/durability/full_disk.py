@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from benchmarks.durability.faults import Faults
     from benchmarks.durability.operations import Bench, Operation
 
-DISK_MEGABYTES = 64
+DISK_MEGABYTES = 640
+"""More than the 512 that a server of uploads keeps free."""
 _EXPECTED = ("CollectionError", "RunError", "No space left", "disk is full")
 """One of these is in the last lines of an error that is understood."""
 

@@ -367,6 +367,11 @@ def wait_ready(port: int, files: dict[str, bytes], say: Callable[[str], None]) -
             if document["status"] in {"ready", "partial"} and wanted.get(document["name"]) == document["id"]:
                 del wanted[document["name"]]
                 say(f"ready {document['name']}")
+        _, content = ask(port, "GET", "/collections/collection/jobs")
+        newest = {job["file"]: job for job in reversed(content["jobs"])}
+        for name in wanted.keys() & newest.keys():
+            if newest[name]["state"] == "failed":
+                raise RuntimeError(f"{name} is not indexed: {newest[name]['message']}")
         time.sleep(0.03)
     if wanted:
         raise TimeoutError(f"{sorted(wanted)} are not ready.")

@@ -153,10 +153,13 @@ class TestLimits:
             desk.added("a.md", "birds")
 
     def test_a_disk_that_fills_up_while_a_file_is_read_has_it_sent_again(self, tmp_path: Path) -> None:
-        with library(tmp_path, lines=Lines(fail=CollectionError("No space left on device"))) as desk:
+        full = CollectionError(f"{tmp_path} could not be written.")
+        full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+        with library(tmp_path, lines=Lines(fail=full)) as desk:
             job = desk.ended(desk.put("a.md", "whales"))
             assert job["state"] == "failed"
-            assert "space" not in job["message"]
+            assert "the server's disk is full. Free some disk space" in job["message"]
+            assert str(tmp_path) not in job["message"]
             assert [d["status"] for d in desk.documents()] == ["pending"]
             desk.lines.fail = None
             desk.added("b.md", "birds")

@@ -559,6 +559,14 @@ def is_damage(error: BaseException | None) -> bool:
     return isinstance(error, apsw.CorruptError | apsw.NotADBError) or _is_checksum_fault(error)
 
 
+def is_disk_full(error: BaseException | None) -> bool:
+    """Return whether an error, or what caused it, is that the disk is full."""
+    if error is None:
+        return False
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or isinstance(error, apsw.FullError) or is_disk_full(error.__cause__)
+
+
 def _hint(error: apsw.Error) -> str:
     """Return what to do about a failure of SQLite."""
     match error:

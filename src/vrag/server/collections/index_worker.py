@@ -51,6 +51,7 @@ from vrag.server.collections.registry import OpenCollection
 from vrag.server.http.background import complete_future
 from vrag.server.http.errors import Refusal, log_error
 from vrag.server.state.database import ServerState
+from vrag.storage.database import is_disk_full
 from vrag.types import Document, DocumentStatus
 
 log = logging.getLogger("vrag.server")
@@ -364,14 +365,18 @@ class IndexWorker:
         """
         subject = "The embedder" if isinstance(error, EmbedError) else "Writing to the collection"
         error_id = log_error(error, f"Indexing {self.open_collection.name}")
+        reason = f"{subject} failed: the log has details under the id {error_id}."
         hint = "Try it again, or restart the server."
+        if is_disk_full(error):
+            reason = f"{subject} failed: the server's disk is full."
+            hint = "Free some disk space, and try it again."
         with self._wake:
             running = [job for job in self._reading.values() if job.state is JobState.RUNNING]
             jobs = running or self._queue()[:1]
             self._reading = {path: job for path, job in self._reading.items() if job not in jobs}
             self._waiting = [job for job in self._waiting if job not in jobs]
         for job in jobs:
-            job.fail(f"{subject} failed: the log has details under the id {error_id}. {hint}")
+            job.fail(f"{reason} {hint}")
             self._end(job)
         self._requeue(f"Waiting: {subject[0].lower()}{subject[1:]} failed, and is tried again soon.")
 
