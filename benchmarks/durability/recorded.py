@@ -298,11 +298,12 @@ def serve(directory: Path, use: Callable[[int], object]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
+    log_file = directory.parent.parent / "server.log"
     pid = os.fork()
     if not pid:
         try:
             null = os.open(os.devnull, os.O_RDWR)
-            log = os.open(directory.parent.parent / "server.log", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            log = os.open(log_file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             for opened, handle in ((null, 0), (log, 1), (log, 2)):
                 os.dup2(opened, handle)
             for name, folder in (
@@ -318,22 +319,23 @@ def serve(directory: Path, use: Callable[[int], object]) -> None:
             main()
         finally:
             os._exit(0)
+    if not wait_for(port, pid):
+        raise RuntimeError(f"The server does not start: {log_file.read_text().splitlines()[-3:]}")
     try:
-        wait_for(port, pid)
         use(port)
     finally:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
 
 
-def wait_for(port: int, pid: int) -> None:
-    """Wait until the server listens."""
+def wait_for(port: int, pid: int) -> bool:
+    """Wait until the server listens; return False if it ends."""
     end = time.monotonic() + MAX_SECONDS / 2
     while time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+            return True
         if os.waitpid(pid, os.WNOHANG)[0]:
-            raise RuntimeError("The server has ended.")
+            return False
         time.sleep(0.02)
     raise TimeoutError("The server does not listen.")
 
