@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DISK_MEGABYTES = 640
 """More than the 512 that a server of uploads keeps free."""
-_EXPECTED = ("CollectionError", "RunError", "No space left", "disk is full")
+_EXPECTED = ("CollectionError", "RunError", "No space left", "disk is full", "Free some disk space")
 """One of these is in the last lines of an error that is understood."""
 
 
