@@ -76,7 +76,7 @@ def test_the_newest_runs_of_the_collection_that_is_used_are_offered_first(tmp_pa
 
 @pytest.mark.parametrize(
     ("line", "engines"),
-    [("ask --agent", {"apsw"}), ("ask -c", {"apsw"}), ("runs show", set())],  # runs are in a database
+    [("ask --agent", {"apsw"}), ("ask -c", {"apsw"}), ("runs show", set[str]())],  # runs are in a database
 )
 @pytest.mark.slow
 def test_completing_a_value_loads_no_command_and_no_engine(line: str, engines: set[str]) -> None:
