@@ -19,7 +19,7 @@ from vrag.index.lexical.lexical_index import (
     compact_segments,
     open_lexical,
 )
-from vrag.index.lexical.segment import DocumentTexts, LexicalSegment, SegmentDocument
+from vrag.index.lexical.segment import LexicalSegment, SegmentDocument, SegmentSource
 from vrag.storage import array_cache
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class Library:
         """Open the index."""
         contents = self.contents()
 
-        def read(missing: AbstractSet[str]) -> Iterable[DocumentTexts]:
+        def read(missing: AbstractSet[str]) -> Iterable[SegmentSource]:
             self.counted += sorted(missing)
             for id in sorted(missing):
                 name, texts = self.documents[id]
-                yield DocumentTexts(contents[id].content, name, texts)
+                yield SegmentSource(contents[id].content, name, texts)
 
         ids = [entry.id for entry in self.entries]
         index = open_lexical(self.home, ids, contents, read, self.segments)
@@ -89,7 +89,7 @@ class Library:
 
 def segment_of(*texts: str) -> LexicalSegment:
     """A segment of one document."""
-    document = DocumentTexts(SegmentDocument("d", "h", len(texts)), "d.pdf", texts)
+    document = SegmentSource(SegmentDocument("d", "h", len(texts)), "d.pdf", texts)
     return LexicalSegment.build([document])
 
 
@@ -132,12 +132,12 @@ def test_a_merged_segment_is_that_of_the_documents_that_are_kept(
     keeps_first: bool,
 ) -> None:
     documents = [
-        DocumentTexts(SegmentDocument(id, id, len(texts)), f"{id} profit.pdf", texts)
+        SegmentSource(SegmentDocument(id, id, len(texts)), f"{id} profit.pdf", texts)
         for id, texts in (("a", first), ("b", second))
     ]
     both = LexicalSegment.build(documents)
     kept = np.array([keeps_first, True])
-    third = DocumentTexts(SegmentDocument("c", "c", 1), "c.pdf", ["profit of a café"])
+    third = SegmentSource(SegmentDocument("c", "c", 1), "c.pdf", ["profit of a café"])
     merged = LexicalSegment.merge([(both, kept), (LexicalSegment.build([third]), np.array([True]))])
     clean = LexicalSegment.build([*(documents if keeps_first else documents[1:]), third])
     assert merged.contents == clean.contents

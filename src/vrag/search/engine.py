@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
 from vrag.index.lexical.lexical_index import open_lexical
-from vrag.index.lexical.segment import DocumentTexts
+from vrag.index.lexical.segment import SegmentSource
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
 from vrag.reading.questions.query_analysis import without_form
@@ -315,16 +315,16 @@ class Engine(ForwardedItems):
         """Open the index of words, and read what it does not have; None when one of the items is gone."""
         documents = catalog.lexical_documents()
 
-        def read(missing: AbstractSet[str]) -> list[DocumentTexts] | None:
+        def read(missing: AbstractSet[str]) -> list[SegmentSource] | None:
             found = self._read_texts(missing)
-            texts: list[DocumentTexts] = []
+            texts: list[SegmentSource] = []
             for id in sorted(missing):
                 rows: list[int] = documents[id].rows.tolist()
                 own = [found.get(catalog.ids[row]) for row in rows]
                 if None in own:
                     return None
                 name = catalog.document_names[rows[0]]
-                texts.append(DocumentTexts(documents[id].content, name, [text or "" for text in own]))
+                texts.append(SegmentSource(documents[id].content, name, [text or "" for text in own]))
             return texts
 
         known = old.lexical.segments if old is not None and old.lexical is not None else []

@@ -28,9 +28,9 @@ import numpy as np
 
 from vrag.index.lexical.segment import (
     FORMAT,
-    DocumentTexts,
     LexicalSegment,
     SegmentDocument,
+    SegmentSource,
     WordStatistics,
 )
 from vrag.storage.array_cache import is_unfinished_cache, sweep
@@ -75,7 +75,7 @@ class LexicalDocument(NamedTuple):
     """(items,) the rows of its items in the index, in the order of its texts."""
 
 
-class _Part(NamedTuple):
+class _PlacedSegment(NamedTuple):
     """A segment in an index."""
 
     segment: LexicalSegment
@@ -88,7 +88,7 @@ class _Part(NamedTuple):
 class LexicalIndex:
     """An index over the text of items, in segments. Immutable; may be shared by threads."""
 
-    def __init__(self, ids: Sequence[str], parts: Sequence[_Part]) -> None:
+    def __init__(self, ids: Sequence[str], parts: Sequence[_PlacedSegment]) -> None:
         self.ids = ids
         """Id of each row."""
         self._parts = tuple(parts)
@@ -101,7 +101,7 @@ class LexicalIndex:
         for row, entry in enumerate(listed):
             rows.setdefault(entry.document, []).append(row)
         segment = LexicalSegment.build(
-            DocumentTexts(
+            SegmentSource(
                 SegmentDocument(document, "", len(own)),
                 listed[own[0]].title,
                 [listed[row].text for row in own],
@@ -109,7 +109,7 @@ class LexicalIndex:
             for document, own in rows.items()
         )
         order = np.array([row for own in rows.values() for row in own], np.int32)
-        return cls([entry.id for entry in listed], [_Part(segment, order, None)])
+        return cls([entry.id for entry in listed], [_PlacedSegment(segment, order, None)])
 
     @property
     def segments(self) -> list[LexicalSegment]:
@@ -186,7 +186,7 @@ def open_lexical(
     home: Path,
     ids: Sequence[str],
     documents: Mapping[str, LexicalDocument],
-    read: Callable[[AbstractSet[str]], Iterable[DocumentTexts] | None],
+    read: Callable[[AbstractSet[str]], Iterable[SegmentSource] | None],
     known: Sequence[LexicalSegment] = (),
 ) -> LexicalIndex | None:
     """Open the index of documents, whose ids are the keys, from the segments in a folder of caches.
@@ -297,10 +297,10 @@ def _choose_merged(chosen: _Chosen, fresh: int) -> list[LexicalSegment]:
 
 def _place(
     segment: LexicalSegment, kept: NDArray[np.bool_], documents: Mapping[str, LexicalDocument]
-) -> _Part:
+) -> _PlacedSegment:
     present = None if kept.all() else kept[segment.document_of]
     rows = [
         documents[content.id].rows if stays else np.zeros(content.items, np.int32)
         for content, stays in zip(segment.contents, kept.tolist(), strict=True)
     ]
-    return _Part(segment, np.concatenate([np.empty(0, np.int32), *rows]), present)
+    return _PlacedSegment(segment, np.concatenate([np.empty(0, np.int32), *rows]), present)

@@ -49,7 +49,7 @@ class SegmentDocument(NamedTuple):
     """Number of its items."""
 
 
-class DocumentTexts(NamedTuple):
+class SegmentSource(NamedTuple):
     """A document to build a segment from."""
 
     document: SegmentDocument
@@ -86,7 +86,7 @@ class Matches(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class TermDictionary:
     """The terms of a segment, sorted; the number of a term is its place."""
 
     text: NDArray[np.uint8]
@@ -95,7 +95,7 @@ class Vocabulary:
     """(terms,) where each ends."""
 
     @classmethod
-    def of(cls, words: Sequence[bytes]) -> Vocabulary:
+    def of(cls, words: Sequence[bytes]) -> TermDictionary:
         """Store sorted terms."""
         ends = np.fromiter(accumulate(map(len, words)), np.int64, len(words))
         return cls(np.frombuffer(b"".join(words), np.uint8), ends)
@@ -125,7 +125,7 @@ class LexicalSegment:
     def __init__(
         self,
         contents: Sequence[SegmentDocument],
-        vocabulary: Vocabulary,
+        vocabulary: TermDictionary,
         items: Postings,
         phrases: Postings,
         documents: Postings,
@@ -147,7 +147,7 @@ class LexicalSegment:
         self._matches = lru_cache(maxsize=_CACHE_SIZE)(find)
 
     @classmethod
-    def build(cls, documents: Iterable[DocumentTexts]) -> LexicalSegment:
+    def build(cls, documents: Iterable[SegmentSource]) -> LexicalSegment:
         """Count the terms of documents, whose ids are distinct."""
         contents: list[SegmentDocument] = []
         counter, in_titles = _TermCounter(), _RowCounts()
@@ -199,7 +199,7 @@ class LexicalSegment:
         places = (np.cumsum(used) - 1).astype(np.uint64)
         return cls(
             contents,
-            Vocabulary.of([word for word, is_used in zip(words, used.tolist(), strict=True) if is_used]),
+            TermDictionary.of([word for word, is_used in zip(words, used.tolist(), strict=True) if is_used]),
             Postings.build(_renumber(items, places), sum(document.items for document in contents)),
             Postings.build(_renumber_pairs(phrases, places), sum(document.items for document in contents)),
             Postings.build(_renumber(documents, places), len(contents)),
@@ -279,13 +279,13 @@ class LexicalSegment:
         if stored is None:
             return None
         contents = [SegmentDocument(*entry) for entry in stored.facts["documents"]]
-        vocabulary = Vocabulary(stored.arrays["terms"], stored.arrays["term-ends"])
+        vocabulary = TermDictionary(stored.arrays["terms"], stored.arrays["term-ends"])
         parts = [Postings(*(stored.arrays[f"{name}-{array}"] for array in _ARRAYS)) for name in _POSTINGS]
         return cls(contents, vocabulary, *parts)
 
 
 def _find_terms(
-    vocabulary: Vocabulary, items: Postings, phrases: Postings, documents: Postings, query: str
+    vocabulary: TermDictionary, items: Postings, phrases: Postings, documents: Postings, query: str
 ) -> Matches:
     """Find a query's terms and phrases.
 
