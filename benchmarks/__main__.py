@@ -3,8 +3,8 @@
 A run of all of them is kept in `benchmarks/results.json`.
 
 Studies of quality, safety and size are run by themselves: `benchmarks/retrieval.py`, `conflicts.py`,
-`durability`, `first_word.py`, `grounding.py`, `injection.py`, `load.py`, `page.py`, `page_cost.py`,
-`pooling.py`, `reading.py`, `scale.py`, `soak.py`, `text_recall.py`, `tokens.py`, `trust.py`,
+`durability`, `first_word.py`, `grounding.py`, `growth.py`, `injection.py`, `load.py`, `page.py`,
+`page_cost.py`, `pooling.py`, `reading.py`, `scale.py`, `soak.py`, `text_recall.py`, `tokens.py`, `trust.py`,
 `verification.py`.
 """
 

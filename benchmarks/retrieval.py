@@ -37,7 +37,7 @@ from vrag.datasets.registry import read_cases
 from vrag.evaluation.retrieval import MEASURES, RetrievalReport, evaluate_retrieval
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.lexical import Lexical, LexicalEntry
+from vrag.index.lexical.lexical_index import LexicalEntry, LexicalIndex
 from vrag.search.engine import Engine, Ranking, reciprocal_rank_fusion
 from vrag.types import Hit
 
@@ -134,7 +134,7 @@ def plain(texts: Sequence[str]) -> Scores:
 
 def parts(items: Sequence[Item]) -> dict[str, Scores]:
     """Lexical search with some of its parts."""
-    lexical = Lexical.build(
+    lexical = LexicalIndex.build(
         LexicalEntry(item.id, item.document, item.document_name, item.text) for item in items
     )
     return {

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.index.bm25 import STOP_WORDS, is_word, terms
-from vrag.index.lexical import DOCUMENT, PHRASE, Lexical, LexicalEntry
-from vrag.storage import array_cache
+from vrag.index.lexical.bm25 import STOP_WORDS, is_word, terms
+from vrag.index.lexical.lexical_index import DOCUMENT, PHRASE, LexicalEntry, LexicalIndex
 
 WORDS = [
     "report",
@@ -84,7 +81,7 @@ def entries_of(*texts: str) -> list[LexicalEntry]:
 
 @given(ENTRIES, TEXT)
 def test_scores_are_those_of_the_formula(entries: list[LexicalEntry], query: str) -> None:
-    scores = Lexical.build(entries).scores(query)
+    scores = LexicalIndex.build(entries).scores(query)
     assert scores.dtype == np.float32
     assert scores.tolist() == pytest.approx(reference(entries, query), rel=1e-5, abs=1e-6)
 
@@ -96,7 +93,7 @@ def test_a_text_alone_scores_as_in_bm25s(texts: list[str], query: str) -> None:
     other.index([terms(text) for text in texts], show_progress=False)
     known = [term for term in told if term in other.vocab_dict]
     expected = other.get_scores(known) * 2.2 if known else np.zeros(len(texts))  # it leaves out k1 + 1
-    ours = Lexical.build(entries_of(*texts)).scores(query, phrase=0, document=0)
+    ours = LexicalIndex.build(entries_of(*texts)).scores(query, phrase=0, document=0)
     assert ours.tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
 
 
@@ -104,25 +101,13 @@ def test_a_text_alone_scores_as_in_bm25s(texts: list[str], query: str) -> None:
 def test_search_is_the_sorted_scores_within_the_mask(
     entries: list[LexicalEntry], query: str, top_k: int, may: list[bool]
 ) -> None:
-    lexical = Lexical.build(entries)
+    lexical = LexicalIndex.build(entries)
     mask = np.array(may[: len(entries)], dtype=np.bool_)
     for allowed in (None, mask):
         scored = zip(lexical.ids, lexical.scores(query).tolist(), strict=True)
         hits = [pair for at, pair in enumerate(scored) if pair[1] > 0 and (allowed is None or allowed[at])]
         hits.sort(key=lambda hit: (-hit[1], hit[0]))
         assert lexical.search(query, top_k, allowed) == hits[:top_k]
-
-
-@given(ENTRIES, TEXT)
-def test_what_is_saved_is_loaded(entries: list[LexicalEntry], query: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        made = Lexical.build(entries)
-        made.save(Path(folder) / "cache")
-        loaded = Lexical.load(Path(folder) / "cache")
-        assert loaded is not None
-        assert loaded.ids == made.ids == [entry.id for entry in entries]
-        assert loaded.scores(query).tolist() == made.scores(query).tolist()
-        assert loaded.search(query, 3) == made.search(query, 3)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +127,7 @@ def test_what_is_saved_is_loaded(entries: list[LexicalEntry], query: str) -> Non
 )
 def test_texts_of_any_script_are_found(query: str, text: str) -> None:
     others = ["董事会主席致辞", "目次と概要", "회사 소개", "letter to shareholders", "Điều khoản", "Письмо"]
-    found = Lexical.build(entries_of(*others[:3], text, *others[3:])).search(query, 10)
+    found = LexicalIndex.build(entries_of(*others[:3], text, *others[3:])).search(query, 10)
     assert found[0][0] == "i3"
 
 
@@ -150,7 +135,7 @@ def test_a_phrase_is_better_than_its_words_apart() -> None:
     entries = entries_of(
         "profit or loss that is gross", "loss or profit of the gross", "the gross of profit, loss"
     )
-    assert Lexical.build(entries).search("gross profit", 3)[0][0] == "i2"
+    assert LexicalIndex.build(entries).search("gross profit", 3)[0][0] == "i2"
 
 
 def test_of_equal_pages_that_of_the_document_in_question_is_first() -> None:
@@ -160,75 +145,38 @@ def test_of_equal_pages_that_of_the_document_in_question_is_first() -> None:
         LexicalEntry("b-1", "b", "b.pdf", "Annual report of Bolt"),
         LexicalEntry("b-2", "b", "b.pdf", "Total assets 20"),
     ]
-    lexical = Lexical.build(entries)
+    lexical = LexicalIndex.build(entries)
     assert lexical.search("total assets of Bolt", 1)[0][0] == "b-2"
     assert lexical.search("total assets of Acme", 1)[0][0] == "a-2"
 
 
 def test_an_item_without_text_is_found_by_the_name_of_its_file() -> None:
     entries = [LexicalEntry("x-1", "x", "team_photo.JPG", ""), LexicalEntry("y-1", "y", "logo.png", "")]
-    assert [item for item, _ in Lexical.build(entries).search("photo of the team", 5)] == ["x-1"]
+    assert [item for item, _ in LexicalIndex.build(entries).search("photo of the team", 5)] == ["x-1"]
 
 
 def test_a_query_of_stop_words_alone_finds_them() -> None:
-    assert [item for item, _ in Lexical.build(entries_of("who is it", "nothing")).search("who is it", 5)] == [
-        "i0"
-    ]
+    assert [
+        item for item, _ in LexicalIndex.build(entries_of("who is it", "nothing")).search("who is it", 5)
+    ] == ["i0"]
 
 
 @pytest.mark.parametrize("query", ["", "   ", "?!", "unheard", "\x00"])
 def test_a_query_without_known_terms_finds_nothing(query: str) -> None:
-    lexical = Lexical.build(entries_of("some text", ""))
+    lexical = LexicalIndex.build(entries_of("some text", ""))
     assert lexical.search(query, 5) == []
     assert lexical.scores(query).tolist() == [0, 0]
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    lexical = Lexical.build([])
+    lexical = LexicalIndex.build([])
     assert lexical.search("text", 5) == []
     assert lexical.scores("text").shape == (0,)
 
 
-def test_a_save_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(array_cache, "write_file", full)
-    with pytest.raises(OSError, match="No space"):
-        Lexical.build(entries_of("text")).save(tmp_path / "cache")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_cache_is_refused_and_replaced(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    lexical = Lexical.build(entries_of("some text", "more text"))
-    lexical.save(cache)
-    for path in sorted(cache.iterdir()):
-        whole = path.read_bytes()
-        for damaged in (b"", whole[: len(whole) // 2], whole[:-4]):
-            path.write_bytes(damaged)
-            assert Lexical.load(cache) is None
-        path.unlink()
-        assert Lexical.load(cache) is None
-        lexical.save(cache)
-        loaded = Lexical.load(cache)
-        assert loaded is not None
-        assert loaded.ids == ["i0", "i1"]
-    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-
-
-def test_files_of_two_caches_do_not_go_together(tmp_path: Path) -> None:
-    Lexical.build(entries_of("some text", "more text")).save(tmp_path / "one")
-    Lexical.build(entries_of("words")).save(tmp_path / "two")
-    for name in ("document_of", "items-rows"):
-        shutil.copytree(tmp_path / "one", tmp_path / name)
-        shutil.copy(tmp_path / "two" / name, tmp_path / name / name)
-        assert Lexical.load(tmp_path / name) is None
-
-
 def test_rows_with_a_phrase_have_its_words_side_by_side() -> None:
     texts = ["see Figure 3 here", "Figure 4, and 3 boats", "figures 3-1", "3 figure", "a figure"]
-    lexical = Lexical.build(LexicalEntry(str(at), "d", "d.pdf", text) for at, text in enumerate(texts))
+    lexical = LexicalIndex.build(LexicalEntry(str(at), "d", "d.pdf", text) for at, text in enumerate(texts))
     assert lexical.rows_with("figure 3").tolist() == [0, 2]
     assert lexical.rows_with("Figure 3-1").tolist() == [2]
     assert lexical.rows_with("boats").tolist() == [1]

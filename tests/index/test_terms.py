@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.index.bm25 import STOP_WORDS, is_word, terms
+from vrag.index.lexical.bm25 import STOP_WORDS, is_word, terms
 
 WORDS = (
     "report",

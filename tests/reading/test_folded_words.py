@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from test_reader import page, read_best
 
-from vrag.index.bm25 import terms
+from vrag.index.lexical.bm25 import terms
 from vrag.reading.page_text import read_page_text
 from vrag.reading.places.phrases import find_phrase
 from vrag.reading.spans.tokens import tokenize

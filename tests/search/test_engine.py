@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +14,9 @@ from stored_items import blob_path, forget_document, put_blob, put_files, put_it
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.geometry import Size
 from vrag.index.collection import Collection
-from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
+from vrag.index.lexical.lexical_index import LexicalEntry, LexicalIndex
+from vrag.index.lexical.segment import LexicalSegment
 from vrag.index.maintenance import compact
-from vrag.search import engine as engine_module
 from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
@@ -183,26 +182,13 @@ class TestRanking:
     def test_without_vectors_the_score_is_that_of_bm25(self, lexical: Collection) -> None:
         put(lexical, 1, "apple", "apple apple fig")
         (hits,) = Engine(lexical).search([Query("apple")], 2)
-        cached = Lexical.load(next(lexical.cache_dir.glob("lexical-*")))
-        assert cached is not None
-        assert {hit.score for hit in hits} == {score for _, score in cached.search("apple", 9)}
-
-    def test_a_cache_of_another_version_is_not_read(
-        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        put(lexical, 1, "apple", "fig")
-        with monkeypatch.context() as former:
-            former.setattr(engine_module, "FORMAT", FORMAT - 1)
-            right = ids(Engine(lexical), "apple")
-        (cache,) = lexical.cache_dir.glob("lexical-*")
-        shutil.rmtree(cache)
-        names = [item_id(document_id(1), ordinal) for ordinal in (1, 2)]
-        texts = zip(names, ("fig", "apple"), strict=True)
-        Lexical.build(LexicalEntry(name, document_id(1), "", text) for name, text in texts).save(cache)
-        with monkeypatch.context() as former:
-            former.setattr(engine_module, "FORMAT", FORMAT - 1)
-            assert ids(Engine(lexical), "apple") != right, "its own version reads it"
-        assert ids(Engine(lexical), "apple") == right
+        (document,) = {hit.document for hit in hits}
+        entries = [
+            LexicalEntry(hit.item, document, hit.document_name, f"\n{lexical.item(hit.item).text}")
+            for hit in hits
+        ]
+        expected = LexicalIndex.build(entries).search("apple", 9)
+        assert [(hit.item, hit.score) for hit in hits] == expected
 
     def test_chinese_is_found(self, lexical: Collection) -> None:
         put(lexical, 1, "苹果公司2023年营业收入增长", "梨的价格")
@@ -495,7 +481,7 @@ class TestCache:
     def test_is_used_and_not_built_again(self, lexical: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
         put(lexical, 1, "apple")
         expected = ids(Engine(lexical), "apple")
-        monkeypatch.setattr(Lexical, "build", None)
+        monkeypatch.setattr(LexicalSegment, "build", None)
         assert ids(Engine(lexical), "apple") == expected
 
     def test_a_damaged_one_is_replaced(self, lexical: Collection) -> None:

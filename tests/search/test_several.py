@@ -12,7 +12,7 @@ from stored_items import put_files, put_items
 from vrag.errors import FingerprintMismatch, SearchError
 from vrag.index.catalog import Catalog, Column
 from vrag.index.collection import Collection
-from vrag.index.lexical import Lexical, LexicalEntry
+from vrag.index.lexical.lexical_index import LexicalEntry, LexicalIndex
 from vrag.search.engine import Engine, Ranking, Snapshot, reciprocal_rank_fusion
 from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, unique_names
 from vrag.testing import HashEmbedder
@@ -144,11 +144,12 @@ def in_memory(documents: dict[int, tuple[str, list[str]]]) -> Engine:
         document_names=column([row[2] for row in rows]),
         ordinals=np.array([row[3] for row in rows], np.int32),
         kinds=column([ItemKind.PASSAGE.value] * len(rows)),
+        text_hashes=np.zeros((len(rows), 16), np.uint8),
         shown=np.ones(len(rows), np.bool_),
         key=repr(ids),
         content=repr(rows),
     )
-    lexical = Lexical.build(
+    lexical = LexicalIndex.build(
         LexicalEntry(item, document, title, text) for item, document, title, _, text in rows
     )
     return cast("Engine", InMemory(Snapshot(catalog, lexical, None, 0.0, 0.0)))

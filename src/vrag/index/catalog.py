@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.index.lexical.lexical_index import LexicalDocument
+from vrag.index.lexical.segment import SegmentDocument
+from vrag.index.schema import HASH_BYTES
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.index.store import CollectionStore
     from vrag.types import Query
 
-_COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]
+_COLUMNS = ["id", "document", "document_name", "ordinal", "kind", "text_hash"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,8 @@ class Catalog:
     document_names: Column
     ordinals: NDArray[np.int32]
     kinds: Column
+    text_hashes: NDArray[np.uint8]
+    """(items, 16) hash of each item's text."""
     shown: NDArray[np.bool_]
     """True if the manifest refers to the item's document. Others are about to go or to come."""
     key: str
@@ -97,10 +102,23 @@ class Catalog:
             document_names=columns["document_name"],
             ordinals=np.asarray(rows.column("ordinal"), np.int32),
             kinds=columns["kind"],
+            text_hashes=np.frombuffer(b"".join(rows.column("text_hash")), np.uint8).reshape(-1, HASH_BYTES),
             shown=shown,
             key=key,
             content=digest.hexdigest()[:16],
         )
+
+    def lexical_documents(self) -> dict[str, LexicalDocument]:
+        """Return all documents by their ids, with the rows of their items and a hash over names and texts."""
+        order = np.argsort(self.documents.codes, kind="stable").astype(np.int32)
+        ends = np.cumsum(np.bincount(self.documents.codes, minlength=len(self.documents.values))).tolist()
+        found: dict[str, LexicalDocument] = {}
+        for id, start, end in zip(self.documents.values, [0, *ends], ends, strict=False):
+            rows = order[start:end]
+            name = self.document_names[int(rows[0])]
+            digest = hashlib.sha256(name.encode() + b"\0" + self.text_hashes[rows].tobytes())
+            found[id] = LexicalDocument(SegmentDocument(id, digest.hexdigest()[:32], len(rows)), rows)
+        return found
 
     def mask(self, query: Query) -> NDArray[np.bool_]:
         """Return which items a query may find, (items,), read-only."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.embed.embedder import VectorKind
 from vrag.index.content_stamps import ContentStamps
+from vrag.index.lexical.lexical_index import compact_segments, is_segment
 from vrag.index.manifest import make_plan, read_manifest
 from vrag.index.schema import replace_surrogates
 from vrag.index.shown_names import ShownNames, find_documents, is_present
@@ -134,9 +135,11 @@ def compact(collection: Collection) -> CompactReport:
         before = collection.location.size()
         settle(collection)
         collection.store.compact()
-        key = collection.catalog().key
+        catalog = collection.catalog()
+        compact_segments(collection.cache_dir, catalog.lexical_documents())
         for folder in _folders(collection.cache_dir):
-            if key not in folder.name and not is_scratch(folder.name):
+            is_kept = catalog.key in folder.name or is_segment(folder.name) or is_scratch(folder.name)
+            if not is_kept:
                 shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
         return CompactReport(before, collection.location.size())
 

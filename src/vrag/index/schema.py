@@ -101,6 +101,9 @@ STORED: Mapping[VectorKind, type[np.floating[Any]]] = {
 }
 """The precision in which vectors of a kind are stored, which "exact" scores refer to."""
 
+HASH_BYTES = 16
+"""Bytes of the hash of an item's text."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FAST = 1
 """Level of compression of the places of words: others gain little and take several times as long."""
@@ -237,9 +240,9 @@ def unpack_words(data: bytes) -> tuple[Word, ...]:
 
 
 def hash_text(item: Item) -> bytes:
-    """Return 16 bytes of the SHA-256 of what an item says: its heading and its text."""
+    """Return `HASH_BYTES` of the SHA-256 of what an item says: its heading and its text."""
     text = f"{replace_surrogates(item.heading)}\0{replace_surrogates(item.text)}"
-    return hashlib.sha256(text.encode()).digest()[:16]
+    return hashlib.sha256(text.encode()).digest()[:HASH_BYTES]
 
 
 def blob_of(name: str) -> str:

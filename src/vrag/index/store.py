@@ -162,7 +162,7 @@ class CollectionStore:
         limit: int | None = None,
     ) -> Rows:
         """Read columns of the items for which a condition in SQL holds, in no particular order."""
-        needs_text = any(name in _TEXT_COLUMNS or name in where for name in (*columns, *_TEXT_COLUMNS))
+        needs_text = any(name in columns or name in where for name in _TEXT_COLUMNS)
         source = _FROM if needs_text else "FROM items"
         condition = f" WHERE {where}" if where else ""
         bound = f" LIMIT {limit}" if limit is not None else ""

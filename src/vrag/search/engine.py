@@ -8,25 +8,25 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from vrag.errors import SearchError
-from vrag.index.lexical import FORMAT, Lexical, LexicalEntry
+from vrag.index.lexical.lexical_index import open_lexical
+from vrag.index.lexical.segment import SegmentSource
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
 from vrag.reading.questions.query_analysis import without_form
 from vrag.search.named_documents import put_meant_first
 from vrag.search.named_pages import PageSource
 from vrag.search.searcher import ForwardedItems, check_corpora, check_search
-from vrag.storage.array_cache import sweep
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     import numpy as np
     from numpy.typing import NDArray
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
-    from vrag.index.lexical import WordStatistics
+    from vrag.index.lexical.lexical_index import LexicalIndex
+    from vrag.index.lexical.segment import WordStatistics
     from vrag.index.vectors.tiers import Tier, VectorIndex
     from vrag.types import Hit, Query
 
@@ -42,7 +43,8 @@ ScoredIds: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
 
 _MIN_DEPTH = 100
-_CACHE_PREFIX = "lexical-"
+MAX_DOCUMENTS_READ_SINGLY = 200
+"""New documents up to which their texts are read one by one; of more, those of all items are read."""
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
@@ -92,7 +94,7 @@ class Snapshot:
     """One version of a collection, with all that is needed to rank its items."""
 
     catalog: Catalog
-    lexical: Lexical | None
+    lexical: LexicalIndex | None
     vectors: VectorIndex | None
     loaded: float
     """Time of loading, by the monotonic clock."""
@@ -301,7 +303,7 @@ class Engine(ForwardedItems):
                 return replace(old, catalog=catalog)
             lexical = vectors = None
             if Ranking.LEXICAL in self.rankings:
-                lexical = self._load_lexical(catalog)
+                lexical = self._load_lexical(catalog, old)
             if Ranking.VECTOR in self.rankings:
                 vectors = open_vectors(self.collection, catalog.ids, catalog.key, self._options)
             loaded = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
@@ -309,24 +311,34 @@ class Engine(ForwardedItems):
                 now = time.monotonic()
                 return Snapshot(catalog, lexical, vectors, now, now - started)
 
-    def _load_lexical(self, catalog: Catalog) -> Lexical | None:
-        """Load the index from the cache, or build and cache it; None when one of the items is gone."""
-        path = self.collection.cache_dir / f"{_CACHE_PREFIX}{catalog.key}-{FORMAT}"
-        cached = Lexical.load(path)
-        if cached is not None and cached.ids == catalog.ids:
-            return cached
-        rows = self.collection.store.read_items(["id", "heading", "text"])
-        texts = {item: f"{heading}\n{text}" for item, heading, text in rows.values}
-        if not texts.keys() >= set(catalog.ids):
-            return None
-        parts = zip(catalog.ids, catalog.documents, catalog.document_names, strict=True)
-        lexical = Lexical.build(
-            LexicalEntry(item, document, name, texts[item]) for item, document, name in parts
-        )
-        with suppress(OSError):  # searching does not depend on the cache
-            lexical.save(path)
-            sweep(path.parent, _CACHE_PREFIX, path.name)
-        return lexical
+    def _load_lexical(self, catalog: Catalog, old: Snapshot | None) -> LexicalIndex | None:
+        """Open the index of words, and read what it does not have; None when one of the items is gone."""
+        documents = catalog.lexical_documents()
+
+        def read(missing: AbstractSet[str]) -> list[SegmentSource] | None:
+            found = self._read_texts(missing)
+            texts: list[SegmentSource] = []
+            for id in sorted(missing):
+                rows: list[int] = documents[id].rows.tolist()
+                own = [found.get(catalog.ids[row]) for row in rows]
+                if None in own:
+                    return None
+                name = catalog.document_names[rows[0]]
+                texts.append(SegmentSource(documents[id].content, name, [text or "" for text in own]))
+            return texts
+
+        known = old.lexical.segments if old is not None and old.lexical is not None else []
+        return open_lexical(self.collection.cache_dir, catalog.ids, documents, read, known)
+
+    def _read_texts(self, documents: AbstractSet[str]) -> dict[str, str]:
+        """Read the texts of the items of documents, with their headings, by the ids of items."""
+        columns = ("id", "heading", "text")
+        store = self.collection.store
+        if len(documents) > MAX_DOCUMENTS_READ_SINGLY:
+            rows = store.read_items(columns).values
+        else:
+            rows = [row for id in documents for row in store.read_items(columns, "document = ?", [id]).values]
+        return {item: f"{heading}\n{text}" for item, heading, text in rows}
 
 
 def leave_out_forms(queries: Sequence[Query]) -> list[Query]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.index.collection import Collection
-    from vrag.index.lexical import WordStatistics
+    from vrag.index.lexical.segment import WordStatistics
     from vrag.search.engine import Engine, Snapshot
     from vrag.types import Hit, Query
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from vrag.index.catalog import Catalog
     from vrag.index.collection import Collection
-    from vrag.index.lexical import Lexical
+    from vrag.index.lexical.lexical_index import LexicalIndex
     from vrag.types import Hit, Query
 
 PLACE_WORDS = frozenset(token.term for token in tokens("first last page cover title front back slide"))
@@ -63,7 +63,7 @@ class PageSource:
     collection: Collection
     first_row: int = 0
     """Number of its first item, as `Hit.row` counts."""
-    lexical: Lexical | None = None
+    lexical: LexicalIndex | None = None
     """The words of its items, in the rows of the catalog; None where they are not searched."""
     texts: dict[int, str] = field(default_factory=dict[int, str])
     """Texts that were read, by row."""

@@ -146,10 +146,11 @@ def is_unfinished_cache(name: str) -> bool:
     return is_scratch(name) or _FORMER_SCRATCH in name
 
 
-def sweep(home: Path, kind: str, keep: str) -> None:
+def sweep(home: Path, kind: str, keep: str | tuple[str, ...]) -> None:
     """Delete caches of other contents once they are old or many, and what killed builds left.
 
-    Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep` stay.
+    Of the caches in `home` whose names begin with `kind`, those whose names begin with `keep`, or with one of
+    these, stay.
     """
     remove_abandoned(home)
     with suppress(OSError):

@@ -141,12 +141,12 @@ class Postings:
 
     keys: NDArray[np.uint64]
     """(keys,) ascending."""
-    starts: NDArray[np.int64]
+    starts: NDArray[np.unsignedinteger]
     """(keys + 1,) where the rows of each key begin, and where the last ends."""
     rows: NDArray[np.int32]
     """(entries,) ascending for each key."""
-    counts: NDArray[np.int32]
-    """(entries,) how often the key occurs in the row."""
+    counts: NDArray[np.unsignedinteger]
+    """(entries,) how often the key occurs in the row; most fit into a byte."""
     lengths: NDArray[np.int32]
     """(rows,) sum of all counts of a row."""
     length: int = field(init=False)
@@ -164,7 +164,17 @@ class Postings:
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
         ends = np.concatenate((starts, [len(keys)]), dtype=np.int64)
         lengths = np.bincount(found.rows, weights=found.counts, minlength=rows).astype(np.int32)
-        return cls(keys[starts], ends, found.rows[order], found.counts[order], lengths)
+        return cls(keys[starts], _as_small(ends), found.rows[order], _as_small(found.counts[order]), lengths)
+
+    def counts_of(self, kept: NDArray[np.int32]) -> Counts:
+        """Return the counts of some rows by new numbers of theirs, (rows,), -1 for those that are left out.
+
+        The numbers ascend with the rows.
+        """
+        keys = np.repeat(self.keys, np.diff(self.starts.astype(np.int64)))
+        rows = kept[self.rows]
+        chosen = rows >= 0
+        return Counts(keys[chosen], rows[chosen], self.counts[chosen].astype(np.int32))
 
     def find(self, keys: NDArray[np.uint64]) -> list[slice]:
         """Return the entries of each key; an unknown key has none."""
@@ -215,3 +225,8 @@ class Postings:
             tf *= factor
             tf /= norm
             scores[rows] += tf
+
+
+def _as_small(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """Return numbers that are not negative as the shortest kind that holds all of them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

@@ -1,0 +1,1 @@
+"""Search over words: BM25 in segments of whole documents."""
