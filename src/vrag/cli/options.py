@@ -23,6 +23,13 @@ MODEL, SEARCH = "Model and agent", "Collection and search"
 """Panels of the help texts."""
 
 
+def parse_path(text: str) -> Path:
+    """Parse a path. An empty one is a shell variable that is not set, not the current folder."""
+    if not text:
+        raise typer.BadParameter("The path is empty.")
+    return Path(text)
+
+
 def option(panel: str, help: str, default: bool | str, *names: str, min: int | None = None) -> Any:  # noqa: ANN401
     """Describe an option for `Annotated`; `default` is what its help shows."""
     return typer.Option(*names, help=help, show_default=default, rich_help_panel=panel, min=min)

@@ -17,10 +17,11 @@ from vrag.agent.agent import Agent
 from vrag.agent.events import Event, StopReason
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.cli import options as opt
+from vrag.cli.options import parse_path
 from vrag.cli.session import open_for_asking, read_run
 from vrag.cli.terminal import files
 from vrag.cli.terminal.console import add_location, echo, echo_stop, err, plain, print_json, warn
-from vrag.cli.terminal.files import STDOUT, parse_path
+from vrag.cli.terminal.files import STDOUT
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.process import DONE, FAILED, STOPPED

@@ -26,11 +26,11 @@ from vrag.agent.runs.run_meta import clean_title
 from vrag.agent.runs.run_store import RunRow, RunState, RunStore, StoredRun
 from vrag.cli import options as opt
 from vrag.cli.audit import open_audit_log
+from vrag.cli.options import parse_path
 from vrag.cli.run_printer import RunPrinter, print_end
 from vrag.cli.session import NO_RUNS, NO_RUNS_HINT, read_run
 from vrag.cli.terminal import files as output
 from vrag.cli.terminal.console import add_location, echo, plain, print_json, print_result, print_table
-from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.errors import RunError
 from vrag.factory.models import open_text_reader

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.convert import CONVERTERS
 from vrag.corpus.converter import SourceFile
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def _link_problem(path: Path, root: Path) -> str:
 
 def _file_problem(path: Path) -> str:
     """Return why a file cannot be converted; "" when it can."""
+    from vrag.corpus.convert import CONVERTERS  # loads those of all formats: reading one file needs none
+
     suffix = path.suffix.lower()
     if not stat.S_ISREG(path.stat().st_mode):
         return "It is not a regular file."

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.options import parse_path
 from vrag.cli.session import open_for_asking
 from vrag.cli.terminal.console import echo, plain, print_json
-from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.progress import count_progress

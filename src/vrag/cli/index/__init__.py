@@ -13,9 +13,9 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.index.backups import backup, list_backups, restore_backup
 from vrag.cli.index.transfer import add_facts, export_index, import_index, publish
+from vrag.cli.options import parse_path
 from vrag.cli.terminal import console
 from vrag.cli.terminal.console import add_location, echo, echo_problem, plain, print_json, print_result
-from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.last_collection import remember_collection
 from vrag.cli.terminal.progress import count_progress, index_progress
@@ -29,12 +29,11 @@ from vrag.factory.indexing import (
 )
 from vrag.factory.search import ranking_note, vector_options
 from vrag.factory.verification import verify_collection
-from vrag.index import build, maintenance
+from vrag.index import maintenance
 from vrag.index.collection import Collection
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem
 from vrag.index.maintenance import CollectionStatus, RemoveReport
 from vrag.index.opening import open_collection
-from vrag.index.vectors.embed_items import local
 from vrag.settings import load_settings
 from vrag.text.numerals import count
 from vrag.types import Document, DocumentStatus
@@ -111,6 +110,9 @@ def add(
       vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
     report = opt.load_flags(locals())
+    from vrag.index import build  # with the converters of all formats
+    from vrag.index.vectors.embed_items import local
+
     if error := missing_paths_error(paths):
         raise error
     opened, options, model = open_when_created(report)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from vrag.cli import options as opt
+from vrag.cli.options import parse_path
 from vrag.cli.terminal.console import (
     MAX_PROBLEMS,
     add_location,
@@ -22,7 +23,6 @@ from vrag.cli.terminal.console import (
     print_result,
     quote_argument,
 )
-from vrag.cli.terminal.files import parse_path
 from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import count_progress, note_on_interrupt
 from vrag.errors import CollectionError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -18,12 +18,14 @@ from vrag.cli.terminal.help import common_options
 from vrag.cli.terminal.progress import index_progress
 from vrag.embed.embedder import Embedder, VectorKind
 from vrag.factory.indexing import corpus_options, load_embedder
-from vrag.index.build import AddReport
 from vrag.index.location import CollectionHeader
 from vrag.index.opening import open_collection
 from vrag.providers import is_embedding_server
 from vrag.settings import Settings
 from vrag.text.numerals import count
+
+if TYPE_CHECKING:
+    from vrag.index.build import AddReport
 
 
 @common_options("collection", "files", "embedder", "as_json")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli.options import parse_path
 from vrag.cli.terminal.console import echo, plain, relative_path, warn
 from vrag.cli.terminal.progress import progress_line
 from vrag.errors import CaseError, RunError
@@ -49,13 +50,6 @@ SUFFIXES = {
     ".markdown": Format.MARKDOWN,
     ".json": Format.JSON,
 }
-
-
-def parse_path(text: str) -> Path:
-    """Parse a path. An empty one is a shell variable that is not set, not the current folder."""
-    if not text:
-        raise typer.BadParameter("The path is empty.")
-    return Path(text)
 
 
 def exists(word: str | Path) -> bool:

@@ -249,7 +249,7 @@ def _show_rollout(training: Path, entry: KeptRollout, out: str | None, *, as_jso
     from vrag.rl.kept_rollouts import read_kept_run
 
     if out is not None:
-        if out != files.STDOUT and files.format_of(str(files.parse_path(out))) is not Format.HTML:
+        if out != files.STDOUT and files.format_of(str(opt.parse_path(out))) is not Format.HTML:
             raise typer.BadParameter(f"The name of a page ends in .html, not in {out!r}.", param_hint="--out")
         files.check_out(out, as_json=as_json)
     stored = read_kept_run(training, entry)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from vrag.corpus.convert import convert_all
 from vrag.corpus.converter import Conversion, Converted, Failed, Finished
 from vrag.embed.embedder import EmbedContent, Embedder, Modality, VectorKind
 from vrag.errors import CollectionError, EmbedderFailedError, EmbedError
@@ -66,6 +65,8 @@ def local(embedder: Embedder | None, batch: int = MIN_BATCH, *, live: bool = Fal
     def produce(
         sources: Iterator[SourceFile], items_dir: Path, options: CorpusOptions, have: Present
     ) -> Generator[Made, None, None]:
+        from vrag.corpus.convert import convert_all  # with the converters of all formats
+
         made = convert_all(sources, items_dir, options, have, live=live)
         return made if embedder is None else embed_all(made, embedder, items_dir, batch, live=live)
 
