@@ -63,7 +63,7 @@ def test_an_empty_directory_is_filled(filled: Collection, backups: Path, tmp_pat
     (tmp_path / ".new.partial" / "blobs").mkdir(parents=True)  # of a killed restoring
     restore(backups, tmp_path / "new")
     assert contents(Collection.open(tmp_path / "new")) == contents(filled)
-    assert not (tmp_path / ".new.partial").exists()
+    assert not list(tmp_path.glob(".new*")), "no lock file and nothing unfinished is left"
 
 
 def test_damage_is_named_with_what_it_belongs_to(filled: Collection, backups: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -87,9 +87,12 @@ def _one_restore(target: Path) -> Generator[None]:
     )
     _check_empty(target)  # before a lock file is created
     make_directory(target.parent)
-    with one_writer(target.with_name(f".{target.name}.lock"), busy):
+    lock = target.with_name(f".{target.name}.lock")
+    with one_writer(lock, busy):
         _check_empty(target)
         yield
+        with suppress(OSError):  # whoever comes now is refused: the directory is not empty
+            lock.unlink()
 
 
 def _check_empty(target: Path) -> None:
