@@ -143,7 +143,7 @@ class Postings:
     """(keys,) ascending."""
     starts: NDArray[np.unsignedinteger]
     """(keys + 1,) where the rows of each key begin, and where the last ends."""
-    rows: NDArray[np.int32]
+    rows: NDArray[np.unsignedinteger]
     """(entries,) ascending for each key."""
     counts: NDArray[np.unsignedinteger]
     """(entries,) how often the key occurs in the row; most fit into a byte."""
@@ -164,7 +164,8 @@ class Postings:
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
         ends = np.concatenate((starts, [len(keys)]), dtype=np.int64)
         lengths = np.bincount(found.rows, weights=found.counts, minlength=rows).astype(np.int32)
-        return cls(keys[starts], _as_small(ends), found.rows[order], _as_small(found.counts[order]), lengths)
+        small = _as_small(ends), _as_small(found.rows[order]), _as_small(found.counts[order])
+        return cls(keys[starts], *small, lengths)
 
     def counts_of(self, kept: NDArray[np.int32]) -> Counts:
         """Return the counts of some rows by new numbers of theirs, (rows,), -1 for those that are left out.

@@ -248,9 +248,9 @@ class LexicalSegment:
         matches = self._matches(phrase)
         lists = [self.item_postings.rows[span] for span in matches.items]
         lists += [self.phrase_postings.rows[span] for span in matches.phrases]
-        found = lists[0] if lists else np.empty(0, np.int32)
+        found = lists[0].astype(np.int32) if lists else np.empty(0, np.int32)
         for rows in lists[1:]:
-            found = np.intersect1d(found, rows, assume_unique=True)
+            found = np.intersect1d(found, rows.astype(np.int32), assume_unique=True)
         return found
 
     def save(self, directory: Path) -> None:
