@@ -77,7 +77,7 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(503, 504))
     async def list_runs(request: Request, query: Annotated[schema.RunQuery, Query()]) -> schema.RunList:
-        """Runs of the user, also those that wait or are in progress; administrators see the runs of all users.
+        """Runs of the user, those that wait or are in progress too; administrators see those of all users.
 
         With `session`, the runs of a conversation that is shared as well.
         """

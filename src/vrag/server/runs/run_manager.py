@@ -54,7 +54,7 @@ class Requester:
 
     @property
     def name(self) -> str:
-        """The name by which runs are counted and wait: the user; where all have no token or one, the client."""
+        """The name by which runs are counted and wait: the user; where all share one, the client."""
         shared = self.user.name in {EVERYBODY.name, SERVER_ADMIN.name}
         return self.client if shared else f"user {self.user.name}"
 

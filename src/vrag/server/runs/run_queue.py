@@ -73,11 +73,11 @@ class RunQueue:
         options, own = self._options, len(self._lines.get(requester, ()))
         if self._is_full or self.running[requester] >= options.client_runs:
             if own >= options.client_waiting_runs:
-                message = f"{self.running[requester]} of your runs are in progress, and {own} wait."
-                raise Refusal(429, message, "Wait for one of them, or stop it.", _RETRY_SECONDS)
+                message = f"Your part of the queue is full: the limit is {options.client_waiting_runs}."
+                raise Refusal(429, message, "Wait for one of your questions, or stop it.", _RETRY_SECONDS)
             if self.waiting >= options.waiting_runs:
-                message = f"{self.running.total()} runs are in progress, and {self.waiting} wait."
-                raise Refusal(503, message, "Try again when some are over.", _RETRY_SECONDS)
+                message = f"The queue is full: the limit is {options.waiting_runs}."
+                raise Refusal(503, message, "Try again when some questions are answered.", _RETRY_SECONDS)
         place = QueuePlace(requester)
         self._lines.setdefault(requester, deque()).append(place)
         self._fill_slots()

@@ -42,7 +42,7 @@ def event_frame(event: Event) -> bytes:
 
 
 def queue_frame(place: QueuePosition) -> bytes:
-    """Encode the position of a waiting run; without an id, since a client that resumes gets the present one."""
+    """Encode the position of a waiting run; without an id: a client that resumes gets the present one."""
     return format_sse_event(event="queue", data_str=to_json(place._asdict()).decode())
 
 
