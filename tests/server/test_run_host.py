@@ -178,10 +178,14 @@ def test_runs_wait_for_those_of_their_requester_and_for_those_of_all(answering: 
         assert [run.id for run in host.active()] == [run.id for run in runs[::-1]]
         detail = await host.detail(runs[2].id)
         assert (detail.state, detail.position, detail.question) == (waiting, 1, ASKED.question)
+        await host.cancel(runs[0].id)
+        await until(lambda: bool(host.manager.live[runs[2].id].events))
+        begun = await host.detail(runs[2].id)
+        assert (begun.state, begun.position, begun.events) == (running, None, 1)
         answering.policy.go.set()
         await until(lambda: not host.manager.running)
         assert host.manager.waiting == 0
-        assert {run.answer for run in (await host.summaries()).runs} == {"48,200"}
+        assert {run.answer for run in (await host.summaries()).runs} == {"48,200", None}
 
     hosted(answering, work, ServerOptions(runs=3, client_runs=2))
 
@@ -378,6 +382,28 @@ def test_a_full_disk_refuses_a_run_that_would_wait_and_takes_no_place(
     hosted(answering, work, ServerOptions(runs=1))
 
 
+def test_a_disk_that_is_full_when_a_run_gets_its_slot_ends_the_run_and_frees_the_slot(
+    answering: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    async def work(host: UserRuns) -> None:
+        first, second = [await host.start(ASKED) for _ in range(2)]
+        following = asyncio.ensure_future(events_of(host, second.id))
+        await asyncio.sleep(0.02)
+        monkeypatch.setattr("vrag.agent.runs.recorder.append", refuse)
+        await host.cancel(first.id)
+        assert await following == [QueuePosition(1)]
+        await until(lambda: not host.manager.running)
+        monkeypatch.undo()
+        answering.policy.go.set()
+        third = await host.start(ASKED)
+        assert (await events_of(host, third.id))[-1].text == "48,200"
+
+    hosted(answering, work, ServerOptions(runs=1))
+
+
 def test_a_run_that_waited_does_not_keep_its_slot_where_the_search_hangs(answering: Scripted) -> None:
     hanging, go_on = threading.Event(), threading.Event()
 
@@ -469,6 +495,11 @@ class QueueMachine:
             assert not own or is_blocked or len(self.running()) == options.runs, "a slot is free"
         if len(self.running()) == options.runs:
             assert sorted(place.position or 0 for place in waiting) == [*range(1, len(waiting) + 1)]
+        else:  # each waits for its own requester
+            own_turns = Counter[str]()
+            for place in waiting:
+                own_turns[place.requester] += 1
+                assert place.position == own_turns[place.requester]
 
 
 @given(
