@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from vrag.agent.agent import Agent
@@ -100,12 +100,12 @@ class LiveRun:
 
     def announce(self, started: RunStarted) -> None:
         """Make known what waits; the event itself comes when the run begins."""
-        self.outline = RunResult.of([started])
+        self.outline = replace(RunResult.of([started]), events=0)
         self.notify()
 
     def add(self, event: Event) -> None:
         """Add an event; its index in the list is its `seq`."""
-        self.outline = self.outline.plus(event) if self.outline and self.events else RunResult.of([event])
+        self.outline = self.outline.plus(event) if self.outline else RunResult.of([event])
         self.events.append(event)
         self.notify()
 
