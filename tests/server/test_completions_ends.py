@@ -93,7 +93,7 @@ class TestWaiting:
     def test_a_stream_has_its_position_among_its_thoughts_and_then_the_answer(
         self, tmp_path: Path, interface: str
     ) -> None:
-        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1)) as opened:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
             httpx.post(f"{opened.address}/runs", json={"question": "First?"})
             client = client_of(opened.address)
             if interface == "chat":
@@ -109,7 +109,7 @@ class TestWaiting:
             assert "queue" not in rest
 
     def test_a_whole_answer_waits_and_has_no_position(self, tmp_path: Path) -> None:
-        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1)) as opened:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
             httpx.post(f"{opened.address}/runs", json={"question": "First?"})
             threading.Timer(0.5, opened.policy.go.set).start()
             done = client_of(opened.address).chat.completions.create(model="vrag", messages=QUESTION)
@@ -130,7 +130,7 @@ class TestLeaving:
                 assert time.monotonic() < deadline, states()
                 time.sleep(0.01)
 
-        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1)) as opened:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
             httpx.post(f"{opened.address}/runs", json={"question": "First?"})
             with dial(opened.address) as connection:
                 connection.sendall(_chat_request(stream=streams))

@@ -326,7 +326,7 @@ class TestAsk:
             elif message == "Waiting: 1st in the queue":
                 opened.policy.go.set()
 
-        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1)) as opened:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
             _, second = (httpx.post(f"{opened.address}/runs", json={"question": "?"}).json() for _ in "12")
             answer = data(call(opened.address, "ask", {"question": "Who?"}, mode, progress_callback=tell))
         assert answer["answer"] == "48,200 [1]"
@@ -340,7 +340,7 @@ class TestAsk:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_giving_up_leaves_the_queue(self, tmp_path: Path, mode: str) -> None:
-        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1)) as opened:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
             first = httpx.post(f"{opened.address}/runs", json={"question": "?"}).json()["id"]
 
             def states() -> list[str]:
