@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow  # `make check` runs them all
 SOURCE = Path(__file__).parents[1] / "src" / "vrag"
 FILES = sorted(SOURCE.rglob("*.py"))
 SCRIPTS = sorted((SOURCE / "server" / "static" / "js").rglob("*.js"))
-MAX_FILES, MAX_FILES_PER_FOLDER = 681, 15
+MAX_FILES, MAX_FILES_PER_FOLDER = 682, 15
 BANNED_WORDS = frozenset(
     (
         "album aside chapter clerk complaint court courts crew deck desk desks edition errand errands "

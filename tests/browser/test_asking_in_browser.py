@@ -6,14 +6,28 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
-from browsing import KAYAK, PASSENGERS, Answers, ask_by_key, check_spot
+from browsing import (
+    KAYAK,
+    NARROW,
+    PASSENGERS,
+    WIDE,
+    Answers,
+    ask_by_key,
+    check_no_sideways,
+    check_spot,
+    served,
+)
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 from test_accessibility_in_browser import check_axe
 
+from vrag.server.options import ServerOptions
+
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
+
     from browsing import Desk, Opener
     from playwright.sync_api import Route
 
@@ -114,6 +128,33 @@ def test_a_run_is_watched_while_it_goes_on_and_stopped(desk: Desk, visit: Opener
     expect(stop).to_be_hidden()
     (run,) = desk.answers.store.ids()
     assert desk.answers.store.outline(run).stop_reason == "cancelled"
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_a_question_that_waits_shows_its_position_and_can_be_stopped_or_is_answered_in_turn(
+    place: Path, visit: Opener, size: dict[str, int]
+) -> None:
+    with served(place, ServerOptions(runs=1, drain_seconds=2)) as desk:
+        _, waiting = (desk.post(question, model="scripted") for question in ("First?", "Second?"))
+        opened = visit(desk.address, viewport=size)
+        page = opened.page
+        opened.ask("Third?", model="scripted")
+        status = page.locator("#status")
+        expect(status).to_contain_text("Waiting: 2nd in the queue")
+        expect(page.get_by_role("log", name="Status messages")).to_contain_text("Waiting: 2nd in the queue")
+        expect(page.locator("#stop")).to_be_visible()
+        check_no_sideways(page)
+        page.reload()
+        expect(status).to_contain_text("Waiting: 2nd in the queue")
+        httpx.delete(f"{desk.address}/runs/{waiting}")
+        expect(status).to_contain_text("Waiting: 1st in the queue")
+        page.locator("#stop").click()
+        expect(page.locator(".run")).to_have_attribute("data-state", "ended")
+        expect(page.locator("#answer")).to_contain_text("The run was stopped before there was an answer.")
+        ask_by_key(page, "Fourth?")
+        expect(status).to_contain_text("Waiting: 1st in the queue")
+        desk.answers.policy.go.set()
+        expect(page.locator("#answer-text")).to_contain_text("48,200")
 
 
 def test_a_reload_in_mid_run_goes_on_where_it_was(desk: Desk, visit: Opener) -> None:

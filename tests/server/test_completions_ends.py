@@ -33,6 +33,7 @@ from vrag.agent.events import (
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import ModelError
 from vrag.server.openai.reply import Reasoning, build_reply, plain_answer
+from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +88,58 @@ class TestEnds:
             assert "stopped" in joined(stream)
 
 
+class TestWaiting:
+    @pytest.mark.parametrize("interface", ["chat", "responses"])
+    def test_a_stream_has_its_position_among_its_thoughts_and_then_the_answer(
+        self, tmp_path: Path, interface: str
+    ) -> None:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
+            httpx.post(f"{opened.address}/runs", json={"question": "First?"})
+            client = client_of(opened.address)
+            if interface == "chat":
+                stream = client.chat.completions.create(model="vrag", messages=QUESTION, stream=True)
+                thoughts = (extra(chunk.choices[0].delta).get("reasoning_content", "") for chunk in stream)
+            else:
+                events = client.responses.create(model="vrag", input="How many?", stream=True)
+                thoughts = (getattr(event, "delta", "") for event in events)
+            assert next(filter(None, thoughts)) == "Waiting: 1st in the queue\n\n"
+            opened.policy.go.set()
+            rest = "".join(thoughts)
+            assert "Searching: ferry passengers" in rest
+            assert "queue" not in rest
+
+    def test_a_whole_answer_waits_and_has_no_position(self, tmp_path: Path) -> None:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
+            httpx.post(f"{opened.address}/runs", json={"question": "First?"})
+            threading.Timer(0.5, opened.policy.go.set).start()
+            done = client_of(opened.address).chat.completions.create(model="vrag", messages=QUESTION)
+            message = done.choices[0].message
+        assert (message.content or "").startswith("48,200")
+        assert "queue" not in extra(message)["reasoning_content"]
+
+
 class TestLeaving:
+    @pytest.mark.parametrize("streams", [True, False])
+    def test_leaving_gives_up_the_place_in_the_queue(self, tmp_path: Path, streams: bool) -> None:
+        def states() -> list[str]:
+            return [run["state"] for run in httpx.get(f"{opened.address}/runs").json()["runs"]]
+
+        def wait_for(*wanted: str) -> None:
+            deadline = time.monotonic() + 60
+            while states() != [*wanted]:
+                assert time.monotonic() < deadline, states()
+                time.sleep(0.01)
+
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
+            httpx.post(f"{opened.address}/runs", json={"question": "First?"})
+            with dial(opened.address) as connection:
+                connection.sendall(_chat_request(stream=streams))
+                wait_for("waiting", "running")
+            wait_for("finished", "running")
+            runs = httpx.get(f"{opened.address}/runs").json()["runs"]
+            assert runs[0]["stop_reason"] == "cancelled"
+            assert len(opened.policy.told) == 1
+
     def ended(self, address: str) -> str:
         """Why the only run of a server ended."""
         for _ in range(2000):
@@ -108,13 +160,8 @@ class TestLeaving:
 
     def test_leaving_before_the_answer_stops_its_run(self, tmp_path: Path) -> None:
         with doors(scripted(tmp_path, paced=True)) as opened:
-            body = json.dumps({"model": "vrag", "messages": QUESTION}).encode()
-            head = (
-                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            )
-
             with dial(opened.address) as connection:
-                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                connection.sendall(_chat_request())
                 deadline = time.monotonic() + 60
                 while not httpx.get(f"{opened.address}/runs").json()["runs"]:
                     assert time.monotonic() < deadline, "the run never began"
@@ -129,6 +176,13 @@ class TestLeaving:
                 )
             )
             assert self.ended(opened.address) == "answered"
+
+
+def _chat_request(**options: object) -> bytes:
+    """A request as it is sent."""
+    body = json.dumps({"model": "vrag", "messages": QUESTION, **options}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def outline(

@@ -185,8 +185,8 @@ class TestRefusals:
     def test_other_paths_keep_theirs(self, served: Doors) -> None:
         assert "detail" in httpx.get(f"{served.address}/runs/0").json()
 
-    def test_too_many_runs_are_a_rate_limit(self, tmp_path: Path) -> None:
-        options = ServerOptions(client_runs=1)
+    def test_too_many_questions_are_a_rate_limit(self, tmp_path: Path) -> None:
+        options = ServerOptions(client_runs=1, client_waiting_runs=0)
         with doors(scripted(tmp_path, paced=True), options) as opened:
             client = client_of(opened.address)
             with client.chat.completions.create(model="vrag", messages=QUESTION, stream=True) as stream:

@@ -315,6 +315,49 @@ class TestAsk:
             asyncio.run(give_up())
             assert ended(opened.address) == "cancelled"
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_question_that_waits_tells_its_position(self, tmp_path: Path, mode: str) -> None:
+        lines: list[tuple[float, str | None]] = []
+
+        async def tell(progress: float, _: float | None, message: str | None) -> None:
+            lines.append((progress, message))
+            if message == "Waiting: 2nd in the queue":
+                await asyncio.to_thread(httpx.delete, f"{opened.address}/runs/{second['id']}")
+            elif message == "Waiting: 1st in the queue":
+                opened.policy.go.set()
+
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
+            _, second = (httpx.post(f"{opened.address}/runs", json={"question": "?"}).json() for _ in "12")
+            answer = data(call(opened.address, "ask", {"question": "Who?"}, mode, progress_callback=tell))
+        assert answer["answer"] == "48,200 [1]"
+        messages = [message for _, message in lines]
+        assert messages[:3] == [
+            "Waiting: 2nd in the queue",
+            "Waiting: 1st in the queue",
+            "Searching: ferry passengers",
+        ]
+        assert [progress for progress, _ in lines] == sorted({progress for progress, _ in lines})
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_giving_up_leaves_the_queue(self, tmp_path: Path, mode: str) -> None:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(runs=1, drain_seconds=2)) as opened:
+            first = httpx.post(f"{opened.address}/runs", json={"question": "?"}).json()["id"]
+
+            def states() -> list[str]:
+                return [run["state"] for run in httpx.get(f"{opened.address}/runs").json()["runs"]]
+
+            async def give_up() -> None:
+                async with Client(f"{opened.address}/mcp", mode=mode) as client:
+                    asking = asyncio.ensure_future(client.call_tool("ask", {"question": "Who?"}))
+                    await until(lambda: states() == ["waiting", "running"])
+                    asking.cancel()
+                    await asyncio.gather(asking, return_exceptions=True)
+
+            asyncio.run(give_up())
+            asyncio.run(until(lambda: states() == ["finished", "running"]))
+            assert len(opened.policy.told) == 1
+            httpx.delete(f"{opened.address}/runs/{first}")
+
 
 async def until(there: Callable[[], bool]) -> None:
     for _ in range(3000):
@@ -390,13 +433,14 @@ class TestErrors:
         [record] = [each for each in caplog.records if "/secret/path is damaged." in each.getMessage()]
         assert record.exc_info is None
 
-    def test_too_many_runs_are_told(self, tmp_path: Path) -> None:
-        with doors(scripted(tmp_path, paced=True), ServerOptions(client_runs=1)) as opened:
+    def test_a_full_queue_is_told(self, tmp_path: Path) -> None:
+        options = ServerOptions(client_runs=1, client_waiting_runs=0)
+        with doors(scripted(tmp_path, paced=True), options) as opened:
             httpx.post(f"{opened.address}/runs", json={"question": "?"})
             failed = call(opened.address, "ask", {"question": "Who?"})
             opened.policy.go.set()
         assert failed.is_error
-        assert "in progress" in told(failed)
+        assert told(failed).startswith("Your part of the queue is full: the limit is 0. Wait for one")
 
 
 class TestHttp:

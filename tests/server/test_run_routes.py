@@ -274,9 +274,38 @@ def test_a_request_that_cannot_be_is_refused_with_a_sentence(
     assert client.get("/runs").json()["runs"] == []
 
 
-def test_whoever_has_enough_runs_is_told_when_to_come_back(client: httpx.Client) -> None:
+def test_a_run_that_waits_says_its_position_in_its_answer_stream_list_and_counter(
+    answering: Scripted,
+) -> None:
+    with (
+        serving(service=Service(answering, Nothing()), options=ServerOptions(runs=1, drain_seconds=2)) as url,
+        httpx.Client(base_url=url, timeout=120) as client,
+    ):
+        _, second, third = (started(client) for _ in range(3))
+        assert (third["state"], third["position"]) == ("waiting", 2)
+        states = [(run["state"], run["position"]) for run in client.get("/runs").json()["runs"]]
+        assert states == [("waiting", 2), ("waiting", 1), ("running", None)]
+        counters = client.get("/metrics").text
+        assert "\nvrag_runs_waiting 2.0\n" in counters
+        assert "\nvrag_runs_running 1.0\n" in counters
+        with client.stream("GET", f"/runs/{third['id']}/events") as response:
+            lines = response.iter_lines()
+            seen = [next(line for line in lines if line.startswith("data: "))]
+            assert client.delete(f"/runs/{second['id']}").status_code == 202
+            seen.append(next(line for line in lines if line.startswith("data: ")))
+        assert seen == ['data: {"position":2}', 'data: {"position":1}']
+        answering.policy.go.set()
+        frames = followed(client, third["id"])
+        assert frames.numbers == list(range(len(frames.numbers)))
+        assert frames[-1][2] == {"state": "finished"}
+        assert client.get(f"/runs/{third['id']}").json()["position"] is None
+        assert "\nvrag_runs_waiting 0.0\n" in client.get("/metrics").text
+
+
+def test_whoever_has_enough_questions_is_told_when_to_come_back(client: httpx.Client) -> None:
     """By each door, in the shape that its clients read."""
-    for _ in range(ServerOptions().client_runs):
+    options = ServerOptions()
+    for _ in range(options.client_runs + options.client_waiting_runs):
         started(client)
     chat = {"model": "vrag", "messages": [{"role": "user", "content": "How many passengers?"}]}
     for path, asked in (("/runs", ASKED), ("/v1/chat/completions", chat)):

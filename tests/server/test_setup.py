@@ -154,7 +154,7 @@ class TestForOneBrowser:
                 setup.choose(model.url)
                 other.put("/setup", json={"model": MODEL, "server": model.url})
                 assert setup.browser.post("/runs", json={"question": "?"}).status_code == 201
-                assert other.post("/runs", json={"question": "?"}).status_code == 429
+                assert other.post("/runs", json={"question": "?"}).json()["state"] == "waiting"
             go.set()
 
 

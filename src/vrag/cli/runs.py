@@ -85,7 +85,7 @@ def list_runs(
 def _summary(store: RunStore, row: RunRow) -> tuple[str, str, str, str]:
     ended = row.stop_reason or store.state_of(row).value
     if ended == RunState.RUNNING and not row.events:
-        return row.id, "starting", "", ""
+        return row.id, "starting", row.question, ""
     return row.id, ended, row.question, row.answer or ""
 
 

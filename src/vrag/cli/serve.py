@@ -109,7 +109,15 @@ def serve(
         help="Path below which a reverse proxy serves vrag, such as /docs.",
     ),
     runs: int = typer.Option(256, min=1, max=100_000, help="Maximum number of questions at a time."),
-    client_runs: int = typer.Option(8, min=1, max=100_000, help="Maximum number of questions per client."),
+    client_runs: int = typer.Option(
+        8, min=1, max=100_000, help="Maximum number of questions of one user or client at a time."
+    ),
+    waiting_runs: int = typer.Option(
+        100, min=0, max=10_000, help="Maximum number of questions that wait for others to end."
+    ),
+    client_waiting_runs: int = typer.Option(
+        20, min=0, max=10_000, help="Maximum number of questions of one user or client that wait."
+    ),
     upload_mb: int = typer.Option(
         512, "--upload-mb", min=1, max=100_000, help="Maximum size of an upload, in MB."
     ),
@@ -157,6 +165,8 @@ def serve(
         root_path=checked_root_path(root_path),
         runs=runs,
         client_runs=client_runs,
+        waiting_runs=waiting_runs,
+        client_waiting_runs=client_waiting_runs,
         upload_bytes=upload_mb * 1024 * 1024,
         drain_seconds=drain,
         fixed_models=fixed_models,

@@ -112,6 +112,16 @@ def money(value: float | None) -> str:
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:.2g}" if value >= 1e-4 else f"{value:.1e}"
 
 
+def ordinal(number: int) -> str:
+    """Return a number from 1 as an ordinal.
+
+    >>> [ordinal(number) for number in (1, 2, 3, 4, 11, 22, 113)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd', '113th']
+    """
+    suffix = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
 def place(box: BoxSides) -> str:
     """Format a box, as a model wrote it.
 

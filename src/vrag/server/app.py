@@ -157,6 +157,7 @@ def _add_service(
     observers = (RunCounter(metrics), RunLines(), *service.observers)
     choices = ModelChoices(sessions, options) if service.setup else None
     runs = RunManager(service.answering, options, observers, choices)
+    metrics.runs_waiting.set_function(lambda: runs.waiting)
     collections = CollectionService(
         service.collections,
         options,

@@ -28,6 +28,7 @@ from vrag.server.http.errors import FrozenModel, Refusal
 from vrag.server.items import cropped_picture
 from vrag.server.options import ServerOptions
 from vrag.server.runs.run_manager import Requester, RunManager, broken_off
+from vrag.server.runs.run_queue import QueuePosition
 from vrag.server.runs.schema import MAX_QUESTION_CHARS, MAX_STEPS, RUN_ID, RunRequest, Thinking
 from vrag.server.runs.user_runs import UserRuns
 from vrag.settings import AgentName
@@ -298,15 +299,21 @@ class McpTools:
         caller.question()
         runs = UserRuns(self.runs, caller.requester)
         summary = await runs.start(RunRequest(**arguments.model_dump()))
+        waits = 0
 
         async def report(event: Event, run: RunResult) -> None:
             line = step_line(event)
             if isinstance(event, AnswerCited):
                 line = f"Writing the answer: {one_line(run.draft[: event.length])}"
             if line:
-                await caller.report(event.seq + 1, line)
+                await caller.report(waits + event.seq + 1, line)
 
-        outline = await runs.follow_to_end(summary.id, report)
+        async def report_wait(place: QueuePosition) -> None:
+            nonlocal waits
+            waits += 1
+            await caller.report(waits, place.text)
+
+        outline = await runs.follow_to_end(summary.id, report, report_wait)
         match outline.end:
             case AnswerGiven():
                 return await self._answer(runs, summary.id, outline)

@@ -61,6 +61,7 @@ class ServerMetrics:
         self.runs_started = counter("vrag_runs_started", "Runs started, by agent.", ("agent",))
         self.runs_ended = counter("vrag_runs_ended", "Runs ended, by agent and reason.", ("agent", "reason"))
         self.runs_running = gauge("vrag_runs_running", "Runs in progress.")
+        self.runs_waiting = gauge("vrag_runs_waiting", "Runs that wait for others to end.")
         self.run_seconds = histogram(
             "vrag_run_seconds", "Duration of a run, in seconds.", ("agent",), buckets=_RUN_SECONDS
         )

@@ -91,9 +91,13 @@ class ServerOptions:
     """True if the first three hold for programs on the same machine. Whoever can run one has better means
     to keep the server busy, and a trainer searches faster than any such limit."""
     runs: int = 256
-    """Runs at one time."""
+    """Runs at one time; the others wait."""
     client_runs: int = 8
-    """Runs of one client at one time."""
+    """Runs of one requester at one time; the others wait. See `Requester.name`."""
+    waiting_runs: int = 100
+    """Runs that wait for others to end; further ones are refused."""
+    client_waiting_runs: int = 20
+    """Runs of one requester that wait."""
     client_streams: int = 256
     """Streams of events that one client follows at one time."""
     client_uploads: int = 8

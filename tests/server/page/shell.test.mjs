@@ -178,7 +178,7 @@ test("sizes, file names, kinds of files and progress in words", () => {
   assert.equal(statusText({ ...upload, kind: "clip", total: 1, done: 0 }), "Reading: 0 of 1 clip");
   assert.equal(statusText({ ...upload, state: "sending", done: 1024, total: 2048 }), "Sending: 1.0 KB of 2.0 KB");
   assert.equal(statusText({ ...upload, total: null }), "Opening the file");
-  assert.equal(statusText({ ...upload, state: "waiting", place: 3 }), "Uploaded. Number 3 in the queue");
+  assert.equal(statusText({ ...upload, state: "waiting", place: 3 }), "Uploaded. 3rd in the queue");
 });
 
 test("a refusal names what is on the page, and no field of a request", () => {

@@ -287,6 +287,22 @@ class RunLog:
             await asyncio.shield(asyncio.wrap_future(self._submit(event, files)))
         self._forget(files)
 
+    async def announce(self, started: RunStarted) -> None:
+        """Write what lists show of a run that waits to begin; it is on the disk when this returns.
+
+        Raises `RunError` if the disk refuses.
+        """
+        columns = _columns_of(started)
+
+        def work(connection: Connection) -> int:
+            changes = ", ".join(f"{name} = ?" for name in columns)
+            statement = f"UPDATE runs SET {changes} WHERE number = ?"  # noqa: S608 - our own names
+            connection.execute(statement, (*columns.values(), self._number))
+            return self._number
+
+        with self._recorder.explain():
+            await asyncio.shield(asyncio.wrap_future(self._recorder.submit(work, {})))
+
     def save(self, name: str, data: bytes) -> None:
         """Keep a file, `<sha256>.jpg` or `<sha256>.json`, to be stored with the next event."""
         if name not in self._saved:

@@ -48,6 +48,8 @@ _ID = re.compile(r"[0-9a-f-]{1,40}")
 class RunState(StrEnum):
     """The state of a run."""
 
+    WAITING = "waiting"
+    """A server holds it until others have ended."""
     RUNNING = "running"
     """Some process writes it."""
     FINISHED = "finished"

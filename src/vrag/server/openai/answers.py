@@ -24,6 +24,7 @@ from vrag.server.openai.reply import (
     usage_of,
 )
 from vrag.server.runs.run_manager import broken_off
+from vrag.server.runs.run_queue import QueuePosition
 from vrag.server.runs.sse import with_beats
 from vrag.server.runs.user_runs import UserRuns
 
@@ -100,13 +101,19 @@ class StartedAnswer:
         )
 
     async def follow(self, runs: UserRuns) -> PieceStream:
-        """Yield the answer of the run as it comes; JSON comes whole, in the finished answer."""
+        """Yield the answer of the run as it comes; JSON comes whole, in the finished answer.
+
+        While the run waits, its position is a thought.
+        """
         outline: RunResult | None = None
         reasoning, draft = Reasoning(), DraftContent()
         async with aclosing(with_beats(runs.follow(self.run))) as events:
             async for event in events:
                 if event is None:
                     yield None
+                    continue
+                if isinstance(event, QueuePosition):
+                    yield StreamedPiece(f"{event.text}\n\n", "")
                     continue
                 outline = RunResult.of([event]) if outline is None else outline.plus(event)
                 content = draft.add(event) if self.form is None else ""

@@ -15,7 +15,6 @@ from typing import TypeVar
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.retention import RunPurge, RunSelection, delete_runs, select_runs
 from vrag.agent.runs.run_meta import PROGRAMS, clean_title
-from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunRow, RunState, RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.server.http.errors import Refusal
@@ -84,10 +83,10 @@ class RunHistory:
         """Return whether some process writes it now."""
         return self.store.state(run, ended=False) is RunState.RUNNING
 
-    def summaries(self, live: Mapping[str, RunResult], user: User, query: RunQuery) -> RunList:
+    def summaries(self, live: Mapping[str, RunSummary], user: User, query: RunQuery) -> RunList:
         """List runs of a user, or of a shared conversation, the newest first; unreadable ones are left out.
 
-        `live` are the outlines of runs that this process writes.
+        `live` are the runs that this process writes.
         """
         counts = [count for count in self.store.counts() if is_owner(user, count.owner)]
         found: list[RunSummary] = []
@@ -100,9 +99,7 @@ class RunHistory:
                 break
             previous = row.id
             with suppress(Refusal):
-                outline = live.get(row.id)
-                plain = RunSummary.of(row.id, outline, RunState.RUNNING) if outline else self._summary(row)
-                found.append(_label(plain, row, first))
+                found.append(_label(live.get(row.id) or self._summary(row), row, first))
         programs = sum(count.runs for count in counts if count.via in PROGRAMS)
         return RunList(
             runs=tuple(found),
@@ -158,7 +155,7 @@ class RunHistory:
 
         Raises `Refusal` if there is none (404), or its last question is not answered yet (409).
         """
-        rows = self.store.rows("id = ?1 OR session = ?1", [session], limit=1)
+        rows = self.store.rows("(id = ?1 OR session = ?1) AND events > 0", [session], limit=1)
         if not rows:
             raise no_conversation(session)
         if self._summary(rows[0]).state is RunState.RUNNING:
@@ -184,7 +181,8 @@ class RunHistory:
         """
         for run in runs:
             following = self.store.rows("session = ?", [run])
-            if {row.id for row in following} - set(runs):
+            left = {row.id for row in following if row.events or self.store.is_starting(row.id)}
+            if left - set(runs):
                 message = "Later questions follow on this one."
                 raise Refusal(409, message, "Delete the whole conversation, or those questions first.")
         try:

@@ -23,7 +23,16 @@ from vrag.server.http.users import UserRole
 from vrag.server.metrics import ServerMetrics
 from vrag.server.runs import schema
 from vrag.server.runs.run_manager import RunManager
-from vrag.server.runs.sse import BEAT, RETRY, STREAM_HEADERS, end_frame, event_frame, with_beats
+from vrag.server.runs.run_queue import QueuePosition
+from vrag.server.runs.sse import (
+    BEAT,
+    RETRY,
+    STREAM_HEADERS,
+    end_frame,
+    event_frame,
+    queue_frame,
+    with_beats,
+)
 from vrag.server.runs.user_runs import UserRuns, requester_of
 
 EXPORT_POLICY = f"{POLICY}; frame-ancestors 'none'; sandbox"
@@ -56,7 +65,10 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
 
     @router.post("/runs", status_code=201, summary="Ask", responses=responses(404, 409, 429, 502, 503, 504))
     async def start(request: Request, response: Response, question: schema.RunRequest) -> schema.RunSummary:
-        """Start a run. It continues even if no client follows it."""
+        """Start a run, which waits in a queue if others are in progress: its `state` is then `waiting`.
+
+        It continues even if no client follows it.
+        """
         request.state.audit.note(collection=question.collection, question=question.question)
         summary = await runs_of(request).start(question)
         request.state.audit.note(run=summary.id)
@@ -65,7 +77,7 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
 
     @router.get("/runs", summary="Runs, the newest first", responses=responses(503, 504))
     async def list_runs(request: Request, query: Annotated[schema.RunQuery, Query()]) -> schema.RunList:
-        """Runs of the user, those in progress included; administrators see the runs of all users.
+        """Runs of the user, those that wait or are in progress too; administrators see those of all users.
 
         With `session`, the runs of a conversation that is shared as well.
         """
@@ -95,7 +107,7 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
             schema.Removal | None, Query(description="Delete the run, or its whole conversation.")
         ] = None,
     ) -> schema.RunSummary:
-        """The run stops as soon as possible. A finished run is not changed.
+        """The run stops as soon as possible; a waiting one leaves the queue. A finished run is not changed.
 
         With `remove` the run, or every run of its conversation, is stopped and deleted from the disk: events
         and pictures. Its owner and administrators may.
@@ -120,7 +132,8 @@ def run_routes(  # noqa: C901, PLR0915 - one per route
     ) -> Response:
         """Stream server-sent events, resumable with `Last-Event-ID`.
 
-        The drawing of each graph is sent before the graph. `end` is the last event.
+        The drawing of each graph is sent before the graph. While the run waits, `queue` has its position,
+        whenever that changes. `end` is the last event.
         """
         readable = runs_of(request)
         await readable.detail(id)
@@ -202,11 +215,14 @@ async def _event_frames(
         yield RETRY
         async with aclosing(with_beats(runs.follow(run, after))) as events:
             async for event in events:
-                if event is None:
-                    yield BEAT
-                    continue
-                metrics.events.inc()
-                yield event_frame(event)
+                match event:
+                    case None:
+                        yield BEAT
+                    case QueuePosition():
+                        yield queue_frame(event)
+                    case _:
+                        metrics.events.inc()
+                        yield event_frame(event)
         yield end_frame((await runs.detail(run)).state)
     except (Refusal, RunError):  # it was deleted meanwhile, and is over
         yield end_frame(RunState.INTERRUPTED)

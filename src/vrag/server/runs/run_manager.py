@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from vrag.agent.agent import Agent
-from vrag.agent.events import Event, RunFailed, StopReason
+from vrag.agent.events import Event, RunFailed, RunStarted, StopReason
 from vrag.agent.question import PreviousTurn, Question, QuestionImage
 from vrag.agent.runs.recorder import RunLog
 from vrag.agent.runs.run_meta import RunMeta, Via
@@ -26,10 +25,11 @@ from vrag.errors import FileTooLargeError, RunError, SettingsError, VragError
 from vrag.render.exports import Download, evidence_document
 from vrag.server.http.background import Threads
 from vrag.server.http.errors import Refusal
-from vrag.server.http.users import User
+from vrag.server.http.users import EVERYBODY, SERVER_ADMIN, User
 from vrag.server.options import ServerOptions
 from vrag.server.runs import schema
 from vrag.server.runs.history import RunHistory, no_conversation, unanswered
+from vrag.server.runs.run_queue import QueuePlace, QueuePosition, RunQueue
 from vrag.server.runs.schema import RunSummary
 from vrag.server.setup.choices import ModelChoices
 
@@ -39,8 +39,6 @@ _MAX_GRACE_SECONDS, _MIN_GRACE_SECONDS = 5.0, 0.2
 """Time for cancelled runs to write their last event."""
 _STOP_SECONDS = 10.0
 """Time for a run to stop before it is deleted."""
-_RETRY_BUSY_SECONDS = 5.0
-"""Wait before the next attempt when there are enough runs: a few calls of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +47,16 @@ class Requester:
 
     user: User
     client: str = ""
-    """The name by which the runs in progress of a client are counted."""
+    """The name of the client; see `vrag.server.http.limits`."""
     via: Via = Via.API
     session: bytes | None = None
     """The digest of the browser's session, whose model answers a question that names none."""
+
+    @property
+    def name(self) -> str:
+        """The name by which runs are counted and wait: the user; where all share one, the client."""
+        shared = self.user.name in {EVERYBODY.name, SERVER_ADMIN.name}
+        return self.client if shared else f"user {self.user.name}"
 
 
 @dataclass(slots=True)
@@ -63,8 +67,8 @@ class LiveRun:
     nothing and holds up nobody.
     """
 
-    client: str
-    """The client that started it."""
+    place: QueuePlace
+    """Its place in the queue, and then its slot."""
     meta: RunMeta
     """Its metadata at the start."""
     session: str = ""
@@ -74,25 +78,54 @@ class LiveRun:
     events: list[Event] = field(default_factory=list["Event"])
     cancel: asyncio.Event = field(default_factory=asyncio.Event)
     outline: RunResult | None = None
-    """None before the first event."""
+    """None before the first event; of a run that waits, its question and settings."""
     done: bool = False
     fault: BaseException | None = None
     """The error that prevented the first event."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def position(self) -> int | None:
+        """Its position in the queue, from 1; None if it does not wait."""
+        return self.place.position or None
+
+    @property
+    def state(self) -> RunState:
+        """Waiting or running."""
+        return RunState.RUNNING if self.position is None else RunState.WAITING
+
+    def summarize(self, outline: RunResult) -> RunSummary:
+        """Summarize the run as it is now, without its metadata."""
+        return RunSummary.of(self.id, outline, self.state, self.position)
+
+    def announce(self, started: RunStarted) -> None:
+        """Make known what waits; the event itself comes when the run begins."""
+        self.outline = replace(RunResult.of([started]), events=0)
+        self.notify()
+
     def add(self, event: Event) -> None:
         """Add an event; its index in the list is its `seq`."""
-        self.events.append(event)
         self.outline = self.outline.plus(event) if self.outline else RunResult.of([event])
-        self._notify()
+        self.events.append(event)
+        self.notify()
+
+    def stop(self) -> None:
+        """Stop the run at the next opportunity; one that waits leaves the queue."""
+        self.cancel.set()
+        self.notify()
 
     def end(self, fault: BaseException | None = None) -> None:
         """Mark the run as over."""
         self.done, self.fault = True, fault
-        self._notify()
+        self.notify()
+
+    async def admitted(self) -> None:
+        """Wait until it has a slot, or is to stop."""
+        while self.position is not None and not self.cancel.is_set():
+            await self._changed.wait()
 
     async def begun(self) -> RunResult:
-        """Wait for the first event; raise the error that prevented it."""
+        """Wait until it waits in the queue, or for its first event; raise the error that prevented it."""
         while self.outline is None:
             if self.done:
                 raise self.fault or RuntimeError("the run ended before its first event")
@@ -104,11 +137,17 @@ class LiveRun:
         while not self.done:
             await self._changed.wait()
 
-    async def follow(self, after: int) -> AsyncGenerator[Event, None]:
-        """Yield the events after one of them, future ones included, until the run is over."""
-        position = after + 1
+    async def follow(self, after: int) -> AsyncGenerator[Event | QueuePosition, None]:
+        """Yield the events after one of them, future ones included, until the run is over.
+
+        While it waits, its position is yielded whenever that has changed.
+        """
+        position, sent = after + 1, None
         while True:
             changed = self._changed
+            if (place := self.position) is not None and place != sent:
+                sent = place
+                yield QueuePosition(place)
             while position < len(self.events):
                 yield self.events[position]
                 position += 1
@@ -116,7 +155,8 @@ class LiveRun:
                 return
             await changed.wait()
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """Wake up who follows or waits."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -145,16 +185,20 @@ class RunManager:
         self.live: dict[str, LiveRun] = {}
         """Runs in progress, by their ids."""
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
-        self._busy: Counter[str] = Counter()
-        """Runs in progress by client, with those that are being prepared."""
+        self._queue = RunQueue(self._options)
         self._sessions: set[str] = set()
         """Conversations in which a further question is being answered."""
         self._closing = False
 
     @property
     def running(self) -> int:
-        """The number of runs in progress."""
-        return self._busy.total()
+        """The number of runs in progress, with those that are being prepared."""
+        return self._queue.running.total()
+
+    @property
+    def waiting(self) -> int:
+        """The number of runs that wait for others to end."""
+        return self._queue.waiting
 
     @property
     def continued(self) -> frozenset[str]:
@@ -180,24 +224,21 @@ class RunManager:
         *,
         history: Sequence[PreviousTurn] | None = None,
     ) -> RunSummary:
-        """Start a run; it is on disk when this returns. It belongs to the owner of its conversation.
+        """Start a run, or let it wait; it is on disk when this returns.
+
+        It belongs to the owner of its conversation.
 
         Without `history`, the conversation so far is that of the request's session.
 
-        Raises `Refusal` if the server is full or shutting down (503), the client has enough runs (429), or
-        the request cannot be fulfilled (422, 404, 403, 409), and `VragError` if the agent cannot be opened or
-        the run cannot be written.
+        Raises `Refusal` if the queue is full or the server shuts down (503), too many runs of the requester
+        wait (429), or the request cannot be fulfilled (422, 404, 403, 409), and `VragError` if the agent
+        cannot be opened or the run cannot be written.
         """
         self._check_open()
-        if self.running >= self._options.runs:
-            hint = "Try again when some are over."
-            raise Refusal(503, f"{self.running} runs are in progress.", hint, _RETRY_BUSY_SECONDS)
-        client = requester.client
-        if (number := self._busy[client]) >= self._options.client_runs:
-            hint = "Wait for one of them, or stop it."
-            raise Refusal(429, f"{number} of your runs are in progress.", hint, _RETRY_BUSY_SECONDS)
-        live = LiveRun(client, RunMeta(owner=requester.user.name, via=requester.via))
-        self._busy[client] += 1
+        live = LiveRun(
+            self._queue.join(requester.name), RunMeta(owner=requester.user.name, via=requester.via)
+        )
+        live.place.on_move = live.notify
         try:
             if request.session and history is None:
                 live.session = await self._join_session(request.session, requester.user)
@@ -217,13 +258,13 @@ class RunManager:
         try:
             async with asyncio.timeout(self._options.search_seconds):  # it asks the search for its version
                 outline = await live.begun()
-            summary = RunSummary.of(live.id, outline, RunState.RUNNING)
+            summary = live.summarize(outline)
             return await self.in_thread(lambda: self.history.label(summary))
         except TimeoutError:
-            live.cancel.set()
+            live.stop()
             raise Refusal(504, "The search did not answer in time.", "Try again later.") from None
         except BaseException:  # nobody learns its id
-            live.cancel.set()
+            live.stop()
             raise
 
     async def end(self, run: str) -> None:
@@ -233,7 +274,7 @@ class RunManager:
         """
         if (live := self.live.get(run)) is None:
             return
-        live.cancel.set()
+        live.stop()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 await live.ended()
@@ -263,13 +304,17 @@ class RunManager:
     async def finish(self, seconds: float) -> None:
         """Accept no more runs, let those in progress end, and stop the rest. Can still be queried afterwards.
 
-        Takes `seconds` at most. A cancelled run writes its last event in the last part of it.
+        Takes `seconds` at most. A cancelled run writes its last event in the last part of it. Those that wait
+        are stopped at once.
         """
         self._closing = True
+        for live in self._tasks.values():
+            if live.state is RunState.WAITING:
+                live.stop()
         grace = max(_MIN_GRACE_SECONDS, min(_MAX_GRACE_SECONDS, seconds / 3))
         await self._wait_for_tasks(max(0.0, seconds - grace))
         for live in self._tasks.values():
-            live.cancel.set()
+            live.stop()
         await self._wait_for_tasks(grace)
         for task in self._tasks:
             task.cancel()
@@ -296,14 +341,17 @@ class RunManager:
         Raises `Refusal` if there is none for the user (404), it is another user's (403), or another question
         is being answered in it (409).
         """
+        live = self.live.get(run)
+        has_begun = live is None or bool(live.events)
 
         def find() -> str:
-            session = self.history.first_of(run)
             try:
                 self.history.check(run, user, to_change=True)
             except Refusal as refusal:
                 raise (no_conversation(run) if refusal.status == 404 else refusal) from None
-            return session
+            if not has_begun:
+                raise unanswered()
+            return self.history.first_of(run)
 
         session = await self.in_thread(find)
         if session in self._sessions:
@@ -316,9 +364,7 @@ class RunManager:
 
     def _release(self, live: LiveRun) -> None:
         self._sessions.discard(live.session)
-        self._busy[live.client] -= 1
-        if not self._busy[live.client]:
-            del self._busy[live.client]
+        self._queue.leave(live.place)
 
     def _prepare(
         self,
@@ -349,6 +395,8 @@ class RunManager:
             live.id = recording.id
             self.live[live.id] = live
             try:
+                if live.state is RunState.WAITING:
+                    await self._wait_for_slot(agent, question, live, recording)
                 async with aclosing(agent.arecord(question, recording, cancel=live.cancel)) as events:
                     async for event in events:
                         self._publish(live, event)
@@ -359,6 +407,33 @@ class RunManager:
             except Exception as error:
                 log.exception("The run %s ended by an internal error.", live.id)
                 await self._fail(live, recording, error, "Internal server error.")
+
+    async def _wait_for_slot(
+        self, agent: Agent, question: Question, live: LiveRun, recording: RunLog
+    ) -> None:
+        """Wait until a run may begin, which lists and followers know meanwhile.
+
+        One that is stopped gives up its place, and begins without a slot only to end.
+        """
+        started = RunStarted(
+            run_id=live.id,
+            seq=0,
+            ts=time.time(),
+            step=0,
+            question=question.text,
+            settings=agent.settings,
+            collection="",
+            history=question.history,
+            session=question.session,
+            notices=agent.notices,
+        )
+        await recording.announce(started)
+        live.announce(started)
+        await live.admitted()
+        if live.cancel.is_set():
+            self._queue.leave(live.place)
+        limit = self._options.search_seconds  # as for a run that does not wait, see `start`
+        asyncio.get_running_loop().call_later(limit, lambda: live.events or live.stop())
 
     @asynccontextmanager
     async def _recording(self, meta: RunMeta) -> AsyncGenerator[RunLog, None]:
@@ -383,7 +458,7 @@ class RunManager:
 
         If nobody follows yet, the run has not begun, and the error is raised.
         """
-        if live.outline is None:
+        if live.outline is None or not live.events:
             raise error
         end = RunFailed(
             run_id=live.id,

@@ -159,7 +159,10 @@ class RunSummary(FrozenModel):
         default=None, description="Ids of the documents that were searched; null for all."
     )
     state: RunState
-    stop_reason: StopReason | None = Field(description="Why it ended; null while it runs.")
+    position: int | None = Field(
+        default=None, description="Of a waiting run: its position in the queue, from 1, which may grow."
+    )
+    stop_reason: StopReason | None = Field(description="Why it ended; null while it waits or runs.")
     answer: str | None
     kind: ResultKind = Field(
         default=ResultKind.NONE,
@@ -180,7 +183,7 @@ class RunSummary(FrozenModel):
     shared: bool = Field(default=False, description="Whether every user may read the conversation.")
 
     @classmethod
-    def of(cls, id: str, outline: RunResult, state: RunState) -> RunSummary:
+    def of(cls, id: str, outline: RunResult, state: RunState, position: int | None = None) -> RunSummary:
         """Summarize a run, without its metadata."""
         started, usage = outline.started, outline.usage
         documents = started.settings.environment.documents
@@ -193,6 +196,7 @@ class RunSummary(FrozenModel):
             collection=started.settings.environment.collection,
             documents=None if documents is None else tuple(sorted(documents)),
             state=state,
+            position=position,
             stop_reason=outline.stop_reason,
             answer=outline.answer,
             kind=outline.kind,
@@ -276,11 +280,11 @@ class RunDetail(RunSummary):
     failure: str | None = None
 
     @classmethod
-    def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
+    def of(cls, id: str, outline: RunResult, state: RunState, position: int | None = None) -> RunDetail:
         """Summarize a run with its evidence."""
         evidence, looked_at = NumberedEvidence.all_of(outline)
         return cls(
-            **dict(RunSummary.of(id, outline, state)),
+            **dict(RunSummary.of(id, outline, state, position)),
             marked=outline.marked_answer.text or None,
             withdrawn=outline.withdrawn,
             citations=outline.citations,

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi.sse import format_sse_event
 from pydantic_core import to_json
@@ -20,7 +20,9 @@ from vrag.agent.events import Event, GraphChanged
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.runs.run_store import RunState
 from vrag.render.graph_drawing import drawing_of
+from vrag.server.runs.run_queue import QueuePosition
 
+T = TypeVar("T")
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Proxies neither keep nor collect an event stream."""
 BEAT = format_sse_event(comment="beat")
@@ -37,6 +39,11 @@ def event_frame(event: Event) -> bytes:
     if isinstance(event, GraphChanged):
         drawing = _drawing_frame(_GraphVersion(event.run_id, event.seq, event.ts, event.graph))
     return drawing + format_sse_event(id=str(event.seq), data_str=event.model_dump_json())
+
+
+def queue_frame(place: QueuePosition) -> bytes:
+    """Encode the position of a waiting run; without an id: a client that resumes gets the present one."""
+    return format_sse_event(event="queue", data_str=to_json(place._asdict()).decode())
 
 
 def end_frame(state: RunState) -> bytes:
@@ -70,13 +77,13 @@ def drawing_json(graph: Graph) -> dict[str, Any]:
 
 
 async def with_beats(
-    events: AsyncGenerator[Event, None], seconds: float = 15.0
-) -> AsyncGenerator[Event | None, None]:
+    events: AsyncGenerator[T, None], seconds: float = 15.0
+) -> AsyncGenerator[T | None, None]:
     """Yield the same events, and None whenever nothing came for so many seconds."""
     async with aclosing(events):
-        coming: asyncio.Task[Event | None] | None = None
+        coming: asyncio.Task[T | None] | None = None
 
-        async def next_event() -> Event | None:
+        async def next_event() -> T | None:
             return await anext(events, None)
 
         try:

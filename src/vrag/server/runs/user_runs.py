@@ -23,6 +23,7 @@ from vrag.server.http.errors import Refusal
 from vrag.server.http.users import User
 from vrag.server.runs.history import is_owner
 from vrag.server.runs.run_manager import Requester, RunManager, broken_off
+from vrag.server.runs.run_queue import QueuePosition
 from vrag.server.runs.schema import RunChanges, RunDetail, RunList, RunQuery, RunRequest, RunSummary
 
 
@@ -53,7 +54,11 @@ class UserRuns:
     async def summaries(self, query: RunQuery | None = None) -> RunList:
         """List the user's runs, or those of a conversation that is shared; see `RunHistory.summaries`."""
         manager, wanted = self.manager, query or RunQuery()
-        live = {run: live.outline for run, live in manager.live.items() if live.outline is not None}
+        live = {
+            run: live.summarize(live.outline)
+            for run, live in manager.live.items()
+            if live.outline is not None
+        }
         return await manager.in_thread(lambda: manager.history.summaries(live, self.user, wanted))
 
     async def detail(self, run: str) -> RunDetail:
@@ -61,17 +66,15 @@ class UserRuns:
         await self._check(run)
         history = self.manager.history
         if (live := self.manager.live.get(run)) is not None:
-            detail = RunDetail.of(run, await live.begun(), RunState.RUNNING)
+            detail = RunDetail.of(run, await live.begun(), live.state, live.position)
             return await self.manager.in_thread(lambda: history.label(detail))
         return await self.manager.in_thread(lambda: history.detail(run))
 
     def active(self) -> list[RunSummary]:
-        """List the user's runs in progress, the newest first."""
+        """List the user's runs that wait or are in progress, the newest first."""
         runs = [live for live in self.manager.live.values() if is_owner(self.user, live.meta.owner)]
         return [
-            RunSummary.of(live.id, live.outline, RunState.RUNNING).model_copy(
-                update={"owner": live.meta.owner}
-            )
+            live.summarize(live.outline).model_copy(update={"owner": live.meta.owner})
             for live in reversed(runs)
             if live.outline is not None
         ]
@@ -96,9 +99,10 @@ class UserRuns:
             hint = "The administrator of this server can look for damage: vrag index verify"
             raise Refusal(503, "The picture is damaged.", hint) from error
 
-    async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
+    async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event | QueuePosition, None]:
         """Yield the events of a run: those on disk, then future ones, until it is over.
 
+        Before them come the positions of a run that waits.
         `after` is the `seq` of the last event that is known already. Unknown runs are refused (404).
         """
         await self._check(run)
@@ -119,16 +123,23 @@ class UserRuns:
                 await asyncio.sleep(0.5)  # another process writes it
 
     async def follow_to_end(
-        self, run: str, on_event: Callable[[Event, RunResult], Awaitable[None]]
+        self,
+        run: str,
+        on_event: Callable[[Event, RunResult], Awaitable[None]],
+        on_wait: Callable[[QueuePosition], Awaitable[None]] | None = None,
     ) -> RunResult:
         """Follow a run from its start to its end; stop it if the caller gives up first.
 
-        `on_event` is given each event, and the run as it is after it.
+        `on_event` is given each event, and the run as it is after it; `on_wait` the positions before that.
         """
         outline: RunResult | None = None
         try:
             async with aclosing(self.follow(run)) as events:
                 async for event in events:
+                    if isinstance(event, QueuePosition):
+                        if on_wait is not None:
+                            await on_wait(event)
+                        continue
                     outline = RunResult.of([event]) if outline is None else outline.plus(event)
                     await on_event(event, outline)
         finally:
@@ -141,14 +152,14 @@ class UserRuns:
     async def cancel(self, run: str) -> tuple[RunSummary, bool]:
         """Stop a run at the next opportunity; a finished run is not changed.
 
-        Returns its summary, and whether it was running.
+        Returns its summary, and whether it was waiting or running.
 
         Raises `Refusal` if there is no such run (404), it is another user's (403), or another process runs it
         (409).
         """
         await self._check(run, to_change=True)
         if (live := self.manager.live.get(run)) is not None:
-            live.cancel.set()
+            live.stop()
             return await self._summary(run), True
         summary = await self._summary(run)
         if summary.state is RunState.RUNNING:

@@ -95,7 +95,7 @@ class Activity(FrozenModel):
 
     model: str = Field(description="Title of the model that answers questions which name none.")
     source: Literal["session", "all", "settings", "none"] = Field(description="Who chose it.")
-    runs: tuple[RunSummary, ...] = Field(description="Runs in progress, the newest first.")
+    runs: tuple[RunSummary, ...] = Field(description="Runs that wait or are in progress, the newest first.")
     uploads: tuple[UploadJobInfo, ...] = Field(description="Files that are read or wait.")
     collections: tuple[CollectionChoice, ...]
 

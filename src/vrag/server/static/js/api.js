@@ -185,12 +185,13 @@ const PATIENCE = 5_000;
  * @param {number} [calls.after] Sequence number of the last event that is known already.
  * @param {(event: any) => void} calls.event
  * @param {(drawing: any) => void} [calls.drawing]
+ * @param {(place: {position: number}) => void} [calls.queued] While it waits, whenever its position has changed.
  * @param {(ended: {state: string}) => void} [calls.end]
  * @param {() => void} [calls.found] When it is connected, for the first time or again.
  * @param {(problem?: Problem) => void} [calls.lost] While it reconnects; with a problem when it gave up for good.
  * @returns {{close: () => void}}
  */
-export function follow(id, { after = -1, event, drawing, end, found, lost }) {
+export function follow(id, { after = -1, event, drawing, queued, end, found, lost }) {
   let seen = after;
   let pause = FIRST_PAUSE;
   let closed = false;
@@ -214,6 +215,10 @@ export function follow(id, { after = -1, event, drawing, end, found, lost }) {
       event(record);
     };
     source.addEventListener("drawing", (message) => drawing?.(JSON.parse(message.data)));
+    source.addEventListener("queue", (message) => {
+      pause = FIRST_PAUSE;
+      queued?.(JSON.parse(message.data));
+    });
     source.addEventListener("end", (message) => {
       closed = true; // the server closes the stream; to break it off would count as a failed request
       timer = setTimeout(close, PATIENCE);

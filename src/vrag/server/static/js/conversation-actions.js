@@ -2,6 +2,7 @@
 
 import { dialog, h, toast } from "./dom.js";
 import { count } from "./format.js";
+import { isUnderWay } from "./history.js";
 import { openMenu } from "./menu.js";
 import { attempt } from "./overlays.js";
 import { report } from "./report.js";
@@ -70,7 +71,7 @@ async function exportAll(run, runs) {
 async function remove(run, title, runs) {
   await runs.loadSession(run.session);
   const turns = runs.turns(run.session);
-  const running = turns.some((turn) => turn.state === "running");
+  const running = turns.some(isUnderWay);
   const what = turns.length === 1 ? "The question, its answer and its pictures are" : `Its ${count(turns.length, "question")}, their answers and pictures are`;
   const body = h("div", { class: "report-form" }, h("p", { class: "quoted", dir: "auto", text: title.slice(0, 300) }), h("p", { text: `${running ? "It is still running and is stopped. " : ""}${what} deleted from the server. This cannot be undone.` }));
   const sure = await dialog({ title: "Delete this conversation?", body, actions: [{ label: "Cancel" }, { label: "Delete", kind: "danger", value: true }] });

@@ -18,6 +18,12 @@ export function count(value, noun) {
   return `${COUNTS.format(value)} ${value === 1 ? noun : many}`;
 }
 
+const ENDINGS = { zero: "th", one: "st", two: "nd", few: "rd", many: "th", other: "th" };
+const RULES = new Intl.PluralRules("en", { type: "ordinal" });
+
+/** A place in an order: `1st`, `22nd`. @param {number} value From 1. */
+export const ordinal = (value) => `${COUNTS.format(value)}${ENDINGS[RULES.select(value)]}`;
+
 /**
  * A duration: `0.03 s`, `7.2 s`, `1 min 23 s`.
  * @param {number} value In seconds.

@@ -26,6 +26,9 @@ export function isOf(run, { asker, agent, collection, owner }) {
   );
 }
 
+/** Whether a run waits or goes on. @param {{state: string}} run */
+export const isUnderWay = ({ state }) => state === "waiting" || state === "running";
+
 /**
  * Conversations of some runs, the one asked in last first.
  * @param {Run[]} runs In any order.
@@ -120,6 +123,7 @@ const ENDS = {
  * @returns {[string, string]}
  */
 export function outcome(run) {
+  if (run.state === "waiting") return ["waiting", "Waiting"];
   if (run.state === "running") return ["running", "Running"];
   if (run.state === "interrupted") return ["failed", "Interrupted"];
   if (run.stop_reason === "abstained" && run.model === WITHOUT_MODEL) return ["abstained", run.kind === "places" ? PLACES.name : NOTHING.name];

@@ -7,6 +7,7 @@ import { composer } from "./composer.js";
 import { announce, h, replace, toast } from "./dom.js";
 import { receiveFiles } from "./drag-drop.js";
 import { count } from "./format.js";
+import { isUnderWay } from "./history.js";
 import { showNotice } from "./overlays.js";
 import { PartMissing, reloadButton } from "./part-loading.js";
 import { loadAhead, loadDocuments, loadSetup, loadThread } from "./parts.js";
@@ -198,7 +199,7 @@ export class Page {
     const turns = this.runs.turns(run.session);
     this.#thread.update(turns);
     showToolbar(this.#toolbar, { title: run.title, turns, current: run.id, share: () => copyLink(run, this.runs, location.href) });
-    const running = turns.some((turn) => turn.state === "running");
+    const running = turns.some(isUnderWay);
     const foreign = !this.runs.mayChange(run) && "Another user's conversation: ask a new question";
     this.#box?.hold(foreign || (running ? "Wait until the answer is complete" : ""));
   }

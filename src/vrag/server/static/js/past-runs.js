@@ -1,7 +1,7 @@
 /** The runs that the server keeps, as far as they were loaded; asked for again while one is running. */
 
 import { del, get, patch, Problem } from "./api.js";
-import { isOf } from "./history.js";
+import { isOf, isUnderWay } from "./history.js";
 
 const PAGE = 100;
 const WHILE_RUNNING = 2_500;
@@ -97,7 +97,7 @@ export class PastRuns {
   /** Loads the newest ones again, and those that run but are not among them. */
   async refresh() {
     const { view } = this;
-    const running = this.list.filter((run) => run.state === "running");
+    const running = this.list.filter(isUnderWay);
     const fresh = (this.#fresh = new Set());
     let pinned = 0;
     await this.#load(listPath(view), (answer) => {
@@ -225,7 +225,7 @@ export class PastRuns {
   #again() {
     clearTimeout(this.#timer);
     if (this.#stopped) return;
-    const running = this.list.some((run) => run.state === "running");
+    const running = this.list.some(isUnderWay);
     const pause = this.#lost ? WHILE_AWAY : running ? WHILE_RUNNING : OTHERWISE;
     this.#timer = setTimeout(() => (document.hidden ? this.#again() : this.refresh()), pause);
   }

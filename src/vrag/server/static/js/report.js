@@ -2,11 +2,12 @@
 
 import { download } from "./api.js";
 import { dialog, h, toast } from "./dom.js";
+import { isUnderWay } from "./history.js";
 import { attempt } from "./overlays.js";
 
 /** Asks for title and format of a report of a conversation, and downloads it. @param {import("./history.js").Run[]} turns */
 export async function report(turns) {
-  const ended = turns.filter((run) => run.state !== "running");
+  const ended = turns.filter((run) => !isUnderWay(run));
   if (ended.length === 0) {
     toast("Wait until the answer is complete.");
     return;

@@ -1,7 +1,7 @@
 /** The toolbar above a conversation: its questions to jump to, a link to share, the report. */
 
 import { h, icon, iconButton, redraw } from "./dom.js";
-import { outcome } from "./history.js";
+import { isUnderWay, outcome } from "./history.js";
 import { linkMenu } from "./menu.js";
 import { report } from "./report.js";
 import { runHash } from "./router.js";
@@ -43,6 +43,6 @@ function turn(run, at, here) {
     { href: runHash(run.id), class: "turn", title: run.question.slice(0, 300), "aria-label": `Question ${at + 1}: ${run.question}. ${words}`, "aria-current": here ? "page" : null },
     h("span", { class: "turn-number", text: at + 1 }),
     h("span", { class: "clip", dir: "auto", text: run.question }),
-    kind === "running" && h("span", { class: "run-state running" }),
+    isUnderWay(run) && h("span", { class: `run-state ${kind}` }),
   );
 }

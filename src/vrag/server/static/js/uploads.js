@@ -2,6 +2,7 @@
 
 import { del, get, post, Problem, put } from "./api.js";
 import { extentOf } from "./file-names.js";
+import { ordinal } from "./format.js";
 import { rewriteForPage } from "./messages.js";
 import { bytes } from "./pictures.js";
 
@@ -264,11 +265,6 @@ export function statusText(upload) {
   if (state === "waiting") return place ? `Uploaded. ${ordinal(place)} in the queue` : message || "Uploaded";
   if (state === "running") return total ? `Reading: ${done.toLocaleString("en")} of ${extentOf({ kind: upload.kind ?? "page", items: total })}` : "Opening the file";
   return message || (state === "finished" ? "Ready to ask" : "The file could not be added.");
-}
-
-/** @param {number} place */
-function ordinal(place) {
-  return place === 1 ? "Next" : `Number ${place.toLocaleString("en")}`;
 }
 
 /**

@@ -36,6 +36,11 @@ export class RunState {
     return true;
   }
 
+  /** Says where the run stands in the queue, before its first event. @param {string} text */
+  wait(text) {
+    if (this.#last.seq < 0) this.#last = { ...EMPTY, now: { kind: "waiting", text, what: "", seq: -1 } };
+  }
+
   /**
    * The state after the event of this sequence number, or after the last one before it.
    * @param {number} seq

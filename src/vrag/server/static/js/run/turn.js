@@ -7,6 +7,8 @@
 
 import { del, follow, get, Problem } from "../api.js";
 import { announce, h, toast } from "../dom.js";
+import { ordinal } from "../format.js";
+import { isUnderWay } from "../history.js";
 import { rewriteForPage } from "../messages.js";
 import { runHash } from "../router.js";
 import { AnswerView, endingOf, isWithoutModel, openCitation } from "./answer.js";
@@ -182,12 +184,12 @@ export class Turn {
 
   #begin() {
     const { state, answer, stop_reason: reason } = this.#run;
-    if (state === "running") {
+    if (isUnderWay(this.#run)) {
       this.#live = true;
       this.#notify("running");
       this.steps.open = true;
     } else if (state === "interrupted" || (answer === null && reason !== "abstained")) this.#follow();
-    if (state !== "running") this.#ended = endedState(this.#run);
+    if (!this.#live) this.#ended = endedState(this.#run);
     this.#draw();
   }
 
@@ -213,6 +215,7 @@ export class Turn {
     this.#stream = follow(this.id, {
       event: (event) => this.#take(event),
       drawing: (drawing) => (this.#coming = drawing),
+      queued: ({ position }) => this.#wait(`Waiting: ${ordinal(position)} in the queue`),
       end: ({ state }) => this.#end(state),
       found: () => this.steps.lose(""),
       lost: (problem) => this.#lost(problem),
@@ -224,6 +227,14 @@ export class Turn {
     if (this.#over) return then();
     this.#waiting.push(then);
     this.#follow();
+  }
+
+  /** @param {string} text The position in the queue. */
+  #wait(text) {
+    this.steps.lose("");
+    this.#runState.wait(text);
+    announce(text);
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
   /** @param {any} event */

@@ -1,7 +1,7 @@
 /** What the server does now: runs in progress, files that are read, and the collections. */
 
 import { h, icon, redraw } from "../dom.js";
-import { clock, count } from "../format.js";
+import { clock, count, ordinal } from "../format.js";
 import { runHash } from "../router.js";
 import { METHODS } from "../run/wording.js";
 
@@ -21,8 +21,8 @@ export function showActivity(root, { runs, uploads, collections }) {
 
 /** @param {any} one */
 function run(one) {
-  const facts = [one.owner, METHODS[one.agent] ?? one.agent, modelName(one.model), `since ${clock(one.started)}`, count(one.steps, "step")];
-  return h("li", h("span", { class: "run-state running" }), h("a", { href: runHash(one.id), class: "grow clip", dir: "auto", text: one.question }), h("span", { class: "now-facts faint size-1", dir: "auto", text: facts.filter(Boolean).join(" · ") }));
+  const facts = [one.position !== null && `waiting: ${ordinal(one.position)} in the queue`, one.owner, METHODS[one.agent] ?? one.agent, modelName(one.model), `since ${clock(one.started)}`, count(one.steps, "step")];
+  return h("li", h("span", { class: `run-state ${one.state}` }), h("a", { href: runHash(one.id), class: "grow clip", dir: "auto", text: one.question }), h("span", { class: "now-facts faint size-1", dir: "auto", text: facts.filter(Boolean).join(" · ") }));
 }
 
 /** @param {any} one */
