@@ -88,7 +88,7 @@ def _reader_with_defaults() -> Callable[[Image], str]:
     engine: Any = RapidOCR(params={"Global.log_level": "critical"})
 
     def read(image: Image) -> str:
-        pixels = np.ascontiguousarray(np.asarray(image)[:, :, ::-1])
+        pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
         return "\n".join(engine(pixels, return_word_box=True).txts or ())
 
     return read
