@@ -11,8 +11,6 @@ import typer
 from vrag.cli import options as opt
 from vrag.cli.terminal.console import echo, plain, print_json, warn
 from vrag.cli.terminal.help import common_options
-from vrag.corpus.formats.image import open_picture
-from vrag.embed.similarity_map import SimilarityMatcher, draw_heat, regions
 from vrag.errors import CorpusError, EmbedError, SearchError
 from vrag.factory.indexing import documents_under, load_embedder
 from vrag.factory.session import Session, open_session
@@ -27,6 +25,8 @@ from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from vrag.embed.similarity_map import SimilarityMatcher
 
 SNIPPET_CHARS = 140
 """Characters of a hit's text that are printed."""
@@ -127,6 +127,8 @@ def match(
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
     settings = opt.load_reading_flags(locals()).settings
+    from vrag.embed.similarity_map import draw_heat, regions  # with all that reads pictures
+
     image, source = _open_page(page, settings)
     heat = _open_matcher(settings, source).match_map(image, query)
     if word is not None and word > len(heat.tokens):
@@ -155,6 +157,8 @@ def _open_page(page: str, settings: Settings) -> tuple[Image, Collection | None]
     if not Path(page).is_file():
         collection = open_collection(settings.collection)
         return collection.image(page), collection
+    from vrag.corpus.formats.image import open_picture
+
     try:
         with open_picture(Path(page), settings.max_pixels) as image:
             return image.convert("RGB"), None
@@ -168,6 +172,8 @@ def _open_matcher(settings: Settings, source: Collection | None) -> SimilarityMa
     The vectors of `source`, the collection that the picture is from, must be by this embedder: else the
     picture would not show why a search found it.
     """
+    from vrag.embed.similarity_map import SimilarityMatcher
+
     bound = source if settings.embedder else source or open_collection(settings.collection)
     recorded = bound.header.embedder if bound else None
     if not settings.embedder and (recorded is None or is_embedding_server(recorded.name)):

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from vrag.atomic_io import make_directory
 from vrag.corpus.converter import CorpusOptions
-from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.geometry import IMAGE_FORMATS
 from vrag.index.catalog import Catalog
@@ -235,6 +234,8 @@ class Collection:
         """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes."""
         from PIL import Image, UnidentifiedImageError
 
+        from vrag.corpus.media import rgb
+
         item = self.item(id)
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
@@ -255,6 +256,8 @@ class Collection:
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes."""
+        from vrag.corpus.media import clip_frames, on_disk
+
         item = self.item(id)
         if item.clip is None:
             raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
