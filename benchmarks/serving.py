@@ -287,7 +287,9 @@ async def _load(port: int, clients: int, seconds: float) -> Load:
 
 def _request(queries: list[str]) -> bytes:
     body = json.dumps({"queries": queries, "top_k": TOP_K}).encode()
-    head = f"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    fields = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": len(body)}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    head = f"POST /search HTTP/1.1\r\n{lines}\r\n"
     return head.encode() + body
 
 

@@ -41,6 +41,7 @@ from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode
 from vrag.agent.runs.run_store import RunStore
 from vrag.chat.messages import ChatDelta, ChatOptions, ChatReply, request_body
 from vrag.index.collection import Collection
+from vrag.index.schema import blob_of
 from vrag.model_profiles import PROFILES
 from vrag.types import Hit
 
@@ -313,8 +314,7 @@ def plans(collection: Collection) -> dict[str, list[Plan]]:
 
 def _path(collection: Collection, item: Item) -> str:
     assert item.image is not None
-    with collection.stored(item.image) as file:
-        return str(file.name)
+    return str(collection.store.blobs.path(blob_of(item.image)))
 
 
 def _read(file: str) -> dict[str, list[Plan]]:

@@ -73,6 +73,15 @@ def test_a_name_in_the_titles_of_two_documents_names_none(engine: Engine) -> Non
     assert [name for name in names(find(engine, text)) if name in plain][:5] == plain[:5]
 
 
+def test_a_document_that_comes_later_is_named_as_well(engine: Engine) -> None:
+    question = "What revenue does the Wharf handbook say the stores had?"
+    assert "Wharf_handbook.pdf" not in names(find(engine, question))
+    add_pages(engine.collection, "Wharf_handbook.pdf", OTHER, document="c" * 64)
+    assert names(find(engine, question))[0] == "Wharf_handbook.pdf"
+    add_pages(engine.collection, "Wharf-2024.pdf", OTHER[:2], document="d" * 64)
+    assert names(find(engine, "How does the Wharf report describe revenue?"))[0] != "Wharf_handbook.pdf"
+
+
 def test_a_wrong_guess_hides_nothing(engine: Engine) -> None:
     text = "What revenue did the stores have in year 3, as opposed to Best Buy?"
     best, *_ = find(engine, text.replace("Best Buy", "others"))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from cachetools import LRUCache
@@ -25,8 +26,11 @@ from vrag.text.terms import STOP_WORDS, stem, tokens
 from vrag.types import item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from vrag.index.catalog import Catalog
     from vrag.search.named_pages import PageSource
     from vrag.search.searcher import ItemStore
     from vrag.types import Hit, Query
@@ -56,7 +60,7 @@ COMMON_NAMES = (
 """Words of which none names a document alone."""
 MIN_NAME_CHARS = 3
 """Letters of a word by which a document is named: "2.pdf" is not named by "page 2"."""
-MAX_NAMES = 20_000
+MAX_NAMES = 100_000
 """Names of files whose terms are remembered."""
 MAX_TITLED = 8
 """Documents whose titles are read for a name; a name on the first pages of more says little."""
@@ -101,6 +105,58 @@ _VAGUE = re.compile(
 """Words for a document that do not say which."""
 
 
+class FileNameIndex:
+    """The names of the files of a version of a collection, by their words."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.documents = catalog.documents.values
+        """Ids of the documents."""
+        self._codes = catalog.documents.codes
+        _, first = np.unique(self._codes, return_index=True)
+        self._names = [catalog.document_names[row] for row in first.tolist()]
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> FileNameIndex:
+        """Return the names of a catalog, which are kept as long as that is."""
+        if (known := _FILE_NAMES.get(catalog)) is None:
+            known = _FILE_NAMES[catalog] = cls(catalog)
+        return known
+
+    def present(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which documents have items in a mask (items,), (documents,)."""
+        present = np.zeros(len(self.documents), np.bool_)
+        present[self._codes[mask]] = True
+        return present
+
+    def named_in(self, asked: NamesAsked, present: NDArray[np.bool_]) -> list[tuple[str, int]]:
+        """Return those of some documents, (documents,), of whose names all terms are asked, and how many."""
+        by_term, sizes = self._terms
+        counts = np.zeros(len(self.documents), np.int32)
+        for term in by_term.keys() & asked.terms:
+            counts[by_term[term]] += 1
+        found = np.flatnonzero(present & (sizes > 0) & (counts == sizes))
+        return [(self.documents[at], int(sizes[at])) for at in found.tolist()]
+
+    def with_word(self, name: str, present: NDArray[np.bool_]) -> list[str]:
+        """Return the documents of some, (documents,), whose files may be named by a name; two of several."""
+        if (places := self._words.get(name)) is None:
+            return []
+        return [self.documents[at] for at in places[present[places]][:2].tolist()]
+
+    @cached_property
+    def _terms(self) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int32]]:
+        """The documents with each term in their names, and the number of terms of each name."""
+        terms = [_name_terms(name) for name in self._names]
+        return _invert(terms), np.fromiter(map(len, terms), np.int32, len(terms))
+
+    @cached_property
+    def _words(self) -> dict[str, NDArray[np.int32]]:
+        return _invert(map(_file_words, self._names))
+
+
+_FILE_NAMES: WeakKeyDictionary[Catalog, FileNameIndex] = WeakKeyDictionary()
+
+
 class NamesAsked(NamedTuple):
     """The names in a question that may be those of documents."""
 
@@ -120,31 +176,38 @@ def find_named_document(query: Query, sources: Sequence[PageSource], hits: Seque
         sources: The collections that it searches.
         hits: What was found for it, best first.
     """
-    names = {document: name for source in sources for document, name in _list_documents(source, query)}
-    if len(names) == 1:
-        return next(iter(names))
+    files = [(FileNameIndex.of(source.catalog), source.catalog.mask(query)) for source in sources]
+    names = [(known, known.present(mask)) for known, mask in files]
+    if sum(int(np.count_nonzero(present)) for _, present in names) <= len(names):
+        found = {known.documents[at] for known, present in names for at in np.flatnonzero(present).tolist()}
+        if len(found) == 1:
+            return found.pop()
     asked = read_names(query.text)
-    named = [
-        (len(words), document)
-        for document, name in names.items()
-        if (words := _name_terms(name)) and words <= asked.terms
-    ]
-    most = max((count for count, _ in named), default=0)
-    best = [document for count, document in named if count == most]
+    named = {
+        document: terms for known, present in names for document, terms in known.named_in(asked, present)
+    }
+    most = max(named.values(), default=0)
+    best = [document for document, count in named.items() if count == most]
     if best:
         return best[0] if len(best) == 1 else None
     return _find_by_single_names(query, sources, hits, asked, names)
 
 
 def _find_by_single_names(
-    query: Query, sources: Sequence[PageSource], hits: Sequence[Hit], asked: NamesAsked, files: dict[str, str]
+    query: Query,
+    sources: Sequence[PageSource],
+    hits: Sequence[Hit],
+    asked: NamesAsked,
+    files: Sequence[tuple[FileNameIndex, NDArray[np.bool_]]],
 ) -> str | None:
-    """Return the only document with a name of the query in its file name or title."""
+    """Return the only document with a name of the query in its file name or title.
+
+    `files` are the names of the files of each source, and which of them the query may find.
+    """
     owners: dict[str, set[str]] = defaultdict(set)
-    for document, file in files.items():
-        for name in asked.names.keys() & _file_words(file):
-            owners[name].add(document)
     for name, written in asked.names.items():
+        for known, present in files:
+            owners[name].update(known.with_word(name, present))
         owners[name].update(_list_titled(written, query, sources))
     only = {name: next(iter(found)) for name, found in owners.items() if len(found) == 1}
     if len(set(only.values())) != 1:
@@ -222,6 +285,15 @@ def _join(word: str) -> str:
     return "".join(token.term for token in tokens(word))
 
 
+def _invert(words: Iterable[frozenset[str]]) -> dict[str, NDArray[np.int32]]:
+    """Return the places of the sets that have each word, ascending."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, own in enumerate(words):
+        for word in own:
+            places[word].append(place)
+    return {word: np.array(found, np.int32) for word, found in places.items()}
+
+
 @lru_cache(MAX_NAMES)
 def _file_words(name: str) -> frozenset[str]:
     """Return the words of a file name by which it may be named."""
@@ -260,15 +332,6 @@ def _title_words(text: str) -> frozenset[str]:
     """Return the words of the title of a page, and pairs of them as one word."""
     words = [match[0] for match in _NAME.finditer(text[:TITLE_CHARS])]
     return frozenset(map(_join, (*words, *(first + second for first, second in pairwise(words)))))
-
-
-def _list_documents(source: PageSource, query: Query) -> Iterator[tuple[str, str]]:
-    """Yield the documents that a query may find, with the names of their files."""
-    catalog = source.catalog
-    rows = np.flatnonzero(catalog.mask(query))
-    _, first = np.unique(catalog.documents.codes[rows], return_index=True)
-    for row in rows[first].tolist():
-        yield catalog.documents[row], catalog.document_names[row]
 
 
 @lru_cache(MAX_NAMES)
