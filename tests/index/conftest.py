@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_conversion import FakeConversion
 
+from vrag.corpus import convert
 from vrag.index.collection import Collection
-from vrag.index.vectors import embed_items
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def conversion(monkeypatch: pytest.MonkeyPatch) -> FakeConversion:
     fake = FakeConversion()
-    monkeypatch.setattr(embed_items, "convert_all", fake)
+    monkeypatch.setattr(convert, "convert_all", fake)
     return fake
 
 

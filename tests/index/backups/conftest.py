@@ -9,9 +9,9 @@ import pytest
 from fake_conversion import FakeConversion
 from filled_collection import age, upload, write_run
 
+from vrag.corpus import convert
 from vrag.index.build import add
 from vrag.index.collection import Collection
-from vrag.index.vectors import embed_items
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, collection = place / "files", Collection.create(place / "collection")
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed_items, "convert_all", FakeConversion())
+        patch.setattr(convert, "convert_all", FakeConversion())
         (folder / "a.txt").write_text("pic one\ntwo")
         (folder / "b.txt").write_text("-\npic three")
         add(collection, [folder])
