@@ -30,6 +30,7 @@ from vrag.index.lexical.segment import (
     FORMAT,
     LexicalSegment,
     SegmentDocument,
+    SegmentSelection,
     SegmentSource,
     WordStatistics,
 )
@@ -80,9 +81,10 @@ class _PlacedSegment(NamedTuple):
 
     segment: LexicalSegment
     rows: NDArray[np.int32]
-    """(items of the segment,) their rows in the index; undefined for those that are not present."""
-    present: NDArray[np.bool_] | None
-    """(items of the segment,) whether the index has the item from this segment; None if it has all."""
+    """(items of the segment,) their rows in the index; the number of its items for those that it does not have
+    from this segment."""
+    present: SegmentSelection | None
+    """The documents that the index has from this segment; None if it has all."""
 
 
 class LexicalIndex:
@@ -122,8 +124,9 @@ class LexicalIndex:
         All items of a document count, or none.
         """
         total = _EMPTY.statistics(query)
+        mask = None if counted is None else np.append(counted, np.False_)
         for segment, rows, present in self._parts:
-            own = present if counted is None else counted[rows] & (True if present is None else present)
+            own = present if mask is None else segment.select(mask[rows])
             total = total.plus(segment.statistics(query, own))
         return total
 
@@ -141,14 +144,10 @@ class LexicalIndex:
         are searched with this query, None where these items are all; `phrase` and `document` are weights.
         """
         known = statistics or self.statistics(query)
-        total = np.zeros(len(self.ids), np.float32)
-        for segment, rows, present in self._parts:
-            found = segment.scores(query, known, phrase=phrase, document=document)
-            if present is None:
-                total[rows] = found
-            else:
-                total[rows[present]] = found[present]
-        return total
+        total = np.zeros(len(self.ids) + 1, np.float32)
+        for segment, rows, _ in self._parts:
+            total[rows] = segment.scores(query, known, phrase=phrase, document=document)
+        return total[:-1]
 
     def search(
         self,
@@ -175,11 +174,9 @@ class LexicalIndex:
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
         """Return the rows of items that have all words of a phrase, and each beside the next, ascending."""
-        found = [np.empty(0, np.int32)]
-        for segment, rows, present in self._parts:
-            own = segment.rows_with(phrase)
-            found.append(rows[own if present is None else own[present[own]]])
-        return np.sort(np.concatenate(found))
+        found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
+        every = np.concatenate([np.empty(0, np.int32), *found])
+        return np.sort(every[every < len(self.ids)])
 
 
 def open_lexical(
@@ -217,7 +214,7 @@ def open_lexical(
         names = tuple(f"{_CACHES}{segment.name}" for segment, _ in chosen)
         with suppress(OSError):
             sweep(home, _CACHES, names)
-    return LexicalIndex(ids, [_place(segment, kept, documents) for segment, kept in chosen])
+    return LexicalIndex(ids, [_place(segment, kept, documents, len(ids)) for segment, kept in chosen])
 
 
 def compact_segments(home: Path, documents: Mapping[str, LexicalDocument]) -> None:
@@ -296,11 +293,12 @@ def _choose_merged(chosen: _Chosen, fresh: int) -> list[LexicalSegment]:
 
 
 def _place(
-    segment: LexicalSegment, kept: NDArray[np.bool_], documents: Mapping[str, LexicalDocument]
+    segment: LexicalSegment, kept: NDArray[np.bool_], documents: Mapping[str, LexicalDocument], items: int
 ) -> _PlacedSegment:
-    present = None if kept.all() else kept[segment.document_of]
+    """Place the documents that are kept of a segment in an index of so many items."""
+    present = None if kept.all() else segment.select(kept[segment.document_of])
     rows = [
-        documents[content.id].rows if stays else np.zeros(content.items, np.int32)
+        documents[content.id].rows if stays else np.full(content.items, items, np.int32)
         for content, stays in zip(segment.contents, kept.tolist(), strict=True)
     ]
     return _PlacedSegment(segment, np.concatenate([np.empty(0, np.int32), *rows]), present)
