@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrag.errors import CollectionError
 from vrag.index.lexical import lexical_index
 from vrag.index.lexical.lexical_index import (
     LexicalDocument,
@@ -87,6 +88,17 @@ class Library:
         assert index is not None
         self.segments = index.segments
         return index
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of which no part is checked when they are opened, as with most parts of a large one."""
+
+    def sample(_: Path) -> int:
+        return 0
+
+    monkeypatch.setattr(array_cache, "_MAX_CHECKED_BYTES", 0)
+    monkeypatch.setattr(array_cache, "_sample", sample)
 
 
 def segment_of(*texts: str) -> LexicalSegment:
@@ -250,10 +262,8 @@ def test_no_word_stays_of_a_document_that_was_removed_while_its_segment_was_writ
 
 
 @pytest.mark.parametrize("compacts", [False, True])
-def test_damage_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool) -> None:
-    """Of large files only parts are checked before they are used."""
-    monkeypatch.setattr(array_cache, "_MAX_CHECKED_BYTES", 0)
-    monkeypatch.setattr(array_cache, "_sample", lambda _: 0)
+@pytest.mark.usefixtures("unchecked")
+def test_damage_is_not_merged(tmp_path: Path, compacts: bool) -> None:
     library = Library(tmp_path / "cache")
     library.documents = {f"d{n}": (f"d{n}.pdf", ["profit"]) for n in range(9)}
     (segment,) = library.open().segments
@@ -267,6 +277,18 @@ def test_damage_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         library.open().scores("profit").tolist()
         == LexicalIndex.build(library.entries).scores("profit").tolist()
     )
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_row_that_does_not_exist_is_named_as_damage(tmp_path: Path) -> None:
+    library = Library(tmp_path / "cache", {"a": ("a.pdf", ["profit"])})
+    (segment,) = library.open().segments
+    (library.home / f"lexical-{segment.name}" / "items-rows").write_bytes(b"\0\0\1\0")
+    library.segments = []
+    index = library.open()
+    for ask in (index.scores, index.rows_with):
+        with pytest.raises(CollectionError, match=r"words is damaged.*verify --repair"):
+            ask("profit")
 
 
 def test_compacting_writes_no_segment_that_stays_as_it_is(

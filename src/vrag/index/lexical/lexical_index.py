@@ -21,11 +21,12 @@ that scores do not depend on how documents are divided into segments.
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.lexical.segment import (
     FORMAT,
     LexicalSegment,
@@ -37,7 +38,7 @@ from vrag.index.lexical.segment import (
 from vrag.storage.array_cache import find_damaged_file, is_unfinished_cache, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -83,14 +84,17 @@ class _PlacedSegment(NamedTuple):
 
     segment: LexicalSegment
     rows: NDArray[np.int32]
-    """(items of the segment,) their rows in the index; the number of its items for those that it does not have
-    from this segment."""
+    """(items of the segment,) their rows in the index; for those that it does not have from this segment, the
+    number of its items."""
     present: SegmentSelection | None
     """The documents that the index has from this segment; None if it has all."""
 
 
 class LexicalIndex:
-    """An index over the text of items, in segments. Immutable; may be shared by threads."""
+    """An index over the text of items, in segments. Immutable; may be shared by threads.
+
+    Its methods raise `CollectionError` where a row in a file does not exist.
+    """
 
     def __init__(self, ids: Sequence[str], parts: Sequence[_PlacedSegment]) -> None:
         self.ids = ids
@@ -127,9 +131,10 @@ class LexicalIndex:
         """
         total = _EMPTY.statistics(query)
         mask = None if counted is None else np.append(counted, np.False_)
-        for segment, rows, present in self._parts:
-            own = present if mask is None else segment.select(mask[rows])
-            total = total.plus(segment.statistics(query, own))
+        with _name_damage():
+            for segment, rows, present in self._parts:
+                own = present if mask is None else segment.select(mask[rows])
+                total = total.plus(segment.statistics(query, own))
         return total
 
     def scores(
@@ -147,8 +152,9 @@ class LexicalIndex:
         """
         known = statistics or self.statistics(query)
         total = np.zeros(len(self.ids) + 1, np.float32)
-        for segment, rows, _ in self._parts:
-            total[rows] = segment.scores(query, known, phrase=phrase, document=document)
+        with _name_damage():
+            for segment, rows, _ in self._parts:
+                total[rows] = segment.scores(query, known, phrase=phrase, document=document)
         return total[:-1]
 
     def search(
@@ -176,9 +182,19 @@ class LexicalIndex:
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
         """Return the rows of items that have all words of a phrase, and each beside the next, ascending."""
-        found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
+        with _name_damage():
+            found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
         every = np.concatenate([np.empty(0, np.int32), *found])
         return np.sort(every[every < len(self.ids)])
+
+
+@contextmanager
+def _name_damage() -> Generator[None]:
+    """Name the damage that a check of parts of a large file has not found."""
+    try:
+        yield
+    except IndexError as error:
+        raise CollectionError("The index of words is damaged.", f"Repair it: {REPAIR_COMMAND}") from error
 
 
 def open_lexical(
