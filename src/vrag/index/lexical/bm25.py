@@ -206,7 +206,7 @@ class Postings:
         if counted is None:
             containing = [span.stop - span.start for span in spans]
             return Frequencies(len(self.lengths), self.length, np.asarray(containing, np.int64))
-        containing = [int(np.count_nonzero(counted.mask[self.rows[span]])) for span in spans]
+        containing = [int(np.count_nonzero(counted.mask.take(self.rows[span]))) for span in spans]
         return Frequencies(counted.rows, counted.length, np.asarray(containing, np.int64))
 
     def add(
@@ -233,7 +233,7 @@ class Postings:
                 continue
             rows = self.rows[span]
             tf = self.counts[span].astype(np.float32)
-            norm = self.lengths[rows] * by_length
+            norm = self.lengths.take(rows) * by_length
             norm += fixed
             norm += tf
             tf *= factor

@@ -269,7 +269,7 @@ class LexicalSegment:
         self.phrase_postings.add(total, matches.phrases, statistics.phrases, phrase)
         of_documents = np.zeros(len(self.contents), np.float32)
         self.document_postings.add(of_documents, matches.documents, statistics.documents, document)
-        total += of_documents[self.document_of]
+        total += of_documents.take(self.document_of)
         return total
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
