@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrag.errors import CollectionError
 from vrag.index.lexical import lexical_index
 from vrag.index.lexical.lexical_index import (
     LexicalDocument,
@@ -51,6 +52,8 @@ class Library:
     """Those that are open."""
     counted: list[str] = field(default_factory=list[str])
     """Documents that were read, in all."""
+    removed: frozenset[str] = frozenset()
+    """Documents that are removed while the index is opened."""
 
     @property
     def entries(self) -> list[LexicalEntry]:
@@ -81,10 +84,21 @@ class Library:
                 yield SegmentSource(contents[id].content, name, texts)
 
         ids = [entry.id for entry in self.entries]
-        index = open_lexical(self.home, ids, contents, read, self.segments)
+        index = open_lexical(self.home, ids, contents, read, self.segments, lambda: self.removed)
         assert index is not None
         self.segments = index.segments
         return index
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of which no part is checked when they are opened, as with most parts of a large one."""
+
+    def sample(_: Path) -> int:
+        return 0
+
+    monkeypatch.setattr(array_cache, "_MAX_CHECKED_BYTES", 0)
+    monkeypatch.setattr(array_cache, "_sample", sample)
 
 
 def segment_of(*texts: str) -> LexicalSegment:
@@ -191,16 +205,100 @@ def test_there_are_few_segments_and_each_document_is_merged_a_few_times(
     assert {f"lexical-{segment.name}" for segment in library.segments} <= names
 
 
-def test_a_segment_of_which_little_is_left_is_rewritten(tmp_path: Path) -> None:
+def test_a_segment_of_which_more_than_a_quarter_is_removed_is_rewritten_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = Library(tmp_path / "cache")
     library.documents = {f"d{n}": (f"d{n}.pdf", ["profit"]) for n in range(9)}
     (before,) = library.open().segments
-    for number in range(4):
+    for number in range(2):
         del library.documents[f"d{number}"]
     assert library.open().segments == [before]
-    del library.documents["d4"]
+    del library.documents["d2"]
     (after,) = library.open().segments
-    assert len(after.contents) == 4
+    assert len(after.contents) == 6
+    monkeypatch.setattr(LexicalSegment, "merge", None)
+    library.segments = []
+    assert [segment.name for segment in library.open().segments] == [after.name]
+
+
+def test_what_two_segments_have_is_left_out_of_one_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical_index, "MIN_SEGMENT_ITEMS", 1)
+    mine, others = Library(tmp_path / "cache"), Library(tmp_path / "elsewhere")
+    mine.documents = {f"d{n}": (f"d{n}.pdf", ["profit"]) for n in range(9)}
+    others.documents = {"d7": mine.documents["d7"], "d8": mine.documents["d8"], "e": ("e.pdf", ["profit"])}
+    mine.open()
+    others.open()
+    shutil.copytree(others.home, mine.home, dirs_exist_ok=True)
+    mine.documents["e"] = others.documents["e"]
+    mine.open()
+    assert "e" not in mine.counted
+    monkeypatch.setattr(LexicalSegment, "merge", None)
+    mine.segments = []
+    assert sorted(len(segment.contents) for segment in mine.open().segments) == [1, 9]
+
+
+def test_what_another_process_compacted_takes_the_place_of_what_is_open(tmp_path: Path) -> None:
+    library = Library(tmp_path / "cache")
+    library.documents = {f"d{n}": (f"d{n}.pdf", ["profit"]) for n in range(9)}
+    library.open()
+    del library.documents["d0"]
+    compact_segments(library.home, library.contents())
+    (segment,) = library.open().segments
+    assert [f"lexical-{segment.name}"] == [path.name for path in library.home.iterdir()]
+
+
+def test_no_word_stays_of_a_document_that_was_removed_while_its_segment_was_written(tmp_path: Path) -> None:
+    library = Library(tmp_path / "cache")
+    library.documents = {"a": ("a.pdf", ["an unheard xylophone"]), "b": ("b.pdf", ["profit"])}
+    library.removed = frozenset({"a"})
+    assert library.open().search("xylophone", 1)[0][0] == "a-0"
+    assert not any(b"xylophone" in path.read_bytes() for path in library.home.rglob("*") if path.is_file())
+    del library.documents["a"]
+    assert library.open().search("profit", 1)[0][0] == "b-0"
+    assert library.counted == ["a", "b"]
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+@pytest.mark.usefixtures("unchecked")
+def test_damage_is_not_merged(tmp_path: Path, compacts: bool) -> None:
+    library = Library(tmp_path / "cache")
+    library.documents = {f"d{n}": (f"d{n}.pdf", ["profit"]) for n in range(9)}
+    (segment,) = library.open().segments
+    (library.home / f"lexical-{segment.name}" / "items-counts").write_bytes(bytes([9] * 9))
+    library.segments = []
+    if compacts:
+        del library.documents["d0"]
+        compact_segments(library.home, library.contents())
+    library.documents["new"] = "new.pdf", ["profit"]
+    assert (
+        library.open().scores("profit").tolist()
+        == LexicalIndex.build(library.entries).scores("profit").tolist()
+    )
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_row_that_does_not_exist_is_named_as_damage(tmp_path: Path) -> None:
+    library = Library(tmp_path / "cache", {"a": ("a.pdf", ["profit"])})
+    (segment,) = library.open().segments
+    (library.home / f"lexical-{segment.name}" / "items-rows").write_bytes(b"\0\0\1\0")
+    library.segments = []
+    index = library.open()
+    for ask in (index.scores, index.rows_with):
+        with pytest.raises(CollectionError, match=r"words is damaged.*verify --repair"):
+            ask("profit")
+
+
+def test_compacting_writes_no_segment_that_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(tmp_path / "cache", {"a": ("a.pdf", ["profit"])})
+    (segment,) = library.open().segments
+    monkeypatch.setattr(LexicalSegment, "save", None)
+    compact_segments(library.home, library.contents())
+    assert [path.name for path in library.home.iterdir()] == [f"lexical-{segment.name}"]
 
 
 def test_compacting_leaves_no_word_of_removed_documents_and_reads_nothing(tmp_path: Path) -> None:

@@ -332,6 +332,27 @@ class TestGrowth:
         forget_document(lexical, document_id(1))
         assert ids(engine, "apple") == [item_id(document_id(2), 1)]
 
+    def test_no_word_comes_back_of_a_document_removed_while_the_index_of_words_is_written(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        save = LexicalSegment.save
+
+        def save_late(segment: LexicalSegment, directory: Path) -> None:
+            monkeypatch.setattr(LexicalSegment, "save", save)
+            other = Collection.open(lexical.directory)
+            forget_document(other, document_id(1))
+            compact(other)
+            segment.save(directory)
+
+        put(lexical, 1, "xylophone")
+        put(lexical, 2, "apple")
+        engine = Engine(lexical)
+        monkeypatch.setattr(LexicalSegment, "save", save_late)
+        ids(engine, "apple")
+        files = [path for path in lexical.directory.rglob("*") if path.is_file()]
+        assert [path for path in files if b"xylophone" in path.read_bytes()] == []
+        assert ids(engine, "apple xylophone") == [item_id(document_id(2), 1)]
+
     def test_of_failed_files_nothing_is_found(self, lexical: Collection) -> None:
         put(lexical, 1, "apple", status=DocumentStatus.FAILED)
         assert ids(Engine(lexical), "apple") == []

@@ -327,8 +327,13 @@ class Engine(ForwardedItems):
                 texts.append(SegmentSource(documents[id].content, name, [text or "" for text in own]))
             return texts
 
+        def find_removed() -> AbstractSet[str]:
+            if self.collection.version == catalog.version:
+                return frozenset()
+            return documents.keys() - {id for id, *_ in self.collection.store.count_items()}
+
         known = old.lexical.segments if old is not None and old.lexical is not None else []
-        return open_lexical(self.collection.cache_dir, catalog.ids, documents, read, known)
+        return open_lexical(self.collection.cache_dir, catalog.ids, documents, read, known, find_removed)
 
     def _read_texts(self, documents: AbstractSet[str]) -> dict[str, str]:
         """Read the texts of the items of documents, with their headings, by the ids of items."""

@@ -130,6 +130,17 @@ class Frequencies(NamedTuple):
         return Frequencies(*counts, self.containing + other.containing)
 
 
+class RowSelection(NamedTuple):
+    """Some of the rows of postings, with what is the same for all queries."""
+
+    mask: NDArray[np.bool_]
+    """(rows,) which they are."""
+    rows: int
+    """Number of them."""
+    length: int
+    """Sum of all their counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Postings:
     """Inverted lists: for each key the rows that contain it and how often, and the length of every row.
@@ -187,14 +198,17 @@ class Postings:
             for place, key in zip(places.tolist(), keys.tolist(), strict=True)
         ]
 
-    def frequencies(self, spans: Sequence[slice], counted: NDArray[np.bool_] | None = None) -> Frequencies:
-        """Return the statistics of the rows that count, (rows,), None for all, for the spans of some keys."""
+    def select(self, mask: NDArray[np.bool_]) -> RowSelection:
+        """Select rows, (rows,)."""
+        return RowSelection(mask, int(np.count_nonzero(mask)), int(self.lengths[mask].sum(dtype=np.int64)))
+
+    def frequencies(self, spans: Sequence[slice], counted: RowSelection | None = None) -> Frequencies:
+        """Return the statistics of the rows that count, None for all, for the spans of some keys."""
         if counted is None:
             containing = [span.stop - span.start for span in spans]
             return Frequencies(len(self.lengths), self.length, np.asarray(containing, np.int64))
-        containing = [int(np.count_nonzero(counted[self.rows[span]])) for span in spans]
-        length = int(self.lengths.sum(dtype=np.int64, where=counted))
-        return Frequencies(int(np.count_nonzero(counted)), length, np.asarray(containing, np.int64))
+        containing = [int(np.count_nonzero(counted.mask.take(self.rows[span]))) for span in spans]
+        return Frequencies(counted.rows, counted.length, np.asarray(containing, np.int64))
 
     def add(
         self, scores: NDArray[np.float32], spans: Sequence[slice], frequencies: Frequencies, times: float
@@ -220,7 +234,7 @@ class Postings:
                 continue
             rows = self.rows[span]
             tf = self.counts[span].astype(np.float32)
-            norm = self.lengths[rows] * by_length
+            norm = self.lengths.take(rows) * by_length
             norm += fixed
             norm += tf
             tf *= factor

@@ -21,22 +21,24 @@ that scores do not depend on how documents are divided into segments.
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.lexical.segment import (
     FORMAT,
     LexicalSegment,
     SegmentDocument,
+    SegmentSelection,
     SegmentSource,
     WordStatistics,
 )
-from vrag.storage.array_cache import is_unfinished_cache, sweep
+from vrag.storage.array_cache import find_damaged_file, is_unfinished_cache, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -52,6 +54,8 @@ MIN_SEGMENT_ITEMS = 1000
 GROWTH = 2
 """A segment is merged with all smaller ones if these have together at least one GROWTH-th of its items. So
 each is more than twice as large as all smaller ones together, and an item is merged a few times at most."""
+MAX_REMOVED = 0.25
+"""Part of a segment's items that may be removed before it is rewritten: they take time in every query."""
 _CACHES = "lexical-"
 _EMPTY = LexicalSegment.build([])
 
@@ -80,13 +84,17 @@ class _PlacedSegment(NamedTuple):
 
     segment: LexicalSegment
     rows: NDArray[np.int32]
-    """(items of the segment,) their rows in the index; undefined for those that are not present."""
-    present: NDArray[np.bool_] | None
-    """(items of the segment,) whether the index has the item from this segment; None if it has all."""
+    """(items of the segment,) their rows in the index; for those that it does not have from this segment, the
+    number of its items."""
+    present: SegmentSelection | None
+    """The documents that the index has from this segment; None if it has all."""
 
 
 class LexicalIndex:
-    """An index over the text of items, in segments. Immutable; may be shared by threads."""
+    """An index over the text of items, in segments. Immutable; may be shared by threads.
+
+    Its methods raise `CollectionError` where a row in a file does not exist.
+    """
 
     def __init__(self, ids: Sequence[str], parts: Sequence[_PlacedSegment]) -> None:
         self.ids = ids
@@ -122,9 +130,11 @@ class LexicalIndex:
         All items of a document count, or none.
         """
         total = _EMPTY.statistics(query)
-        for segment, rows, present in self._parts:
-            own = present if counted is None else counted[rows] & (True if present is None else present)
-            total = total.plus(segment.statistics(query, own))
+        mask = None if counted is None else np.append(counted, np.False_)
+        with _name_damage():
+            for segment, rows, present in self._parts:
+                own = present if mask is None else segment.select(mask[rows])
+                total = total.plus(segment.statistics(query, own))
         return total
 
     def scores(
@@ -141,14 +151,11 @@ class LexicalIndex:
         are searched with this query, None where these items are all; `phrase` and `document` are weights.
         """
         known = statistics or self.statistics(query)
-        total = np.zeros(len(self.ids), np.float32)
-        for segment, rows, present in self._parts:
-            found = segment.scores(query, known, phrase=phrase, document=document)
-            if present is None:
-                total[rows] = found
-            else:
-                total[rows[present]] = found[present]
-        return total
+        total = np.zeros(len(self.ids) + 1, np.float32)
+        with _name_damage():
+            for segment, rows, _ in self._parts:
+                total[rows] = segment.scores(query, known, phrase=phrase, document=document)
+        return total[:-1]
 
     def search(
         self,
@@ -175,11 +182,19 @@ class LexicalIndex:
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
         """Return the rows of items that have all words of a phrase, and each beside the next, ascending."""
-        found = [np.empty(0, np.int32)]
-        for segment, rows, present in self._parts:
-            own = segment.rows_with(phrase)
-            found.append(rows[own if present is None else own[present[own]]])
-        return np.sort(np.concatenate(found))
+        with _name_damage():
+            found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
+        every = np.concatenate([np.empty(0, np.int32), *found])
+        return np.sort(every[every < len(self.ids)])
+
+
+@contextmanager
+def _name_damage() -> Generator[None]:
+    """Name the damage that a check of parts of a large file has not found."""
+    try:
+        yield
+    except IndexError as error:
+        raise CollectionError("The index of words is damaged.", f"Repair it: {REPAIR_COMMAND}") from error
 
 
 def open_lexical(
@@ -188,18 +203,25 @@ def open_lexical(
     documents: Mapping[str, LexicalDocument],
     read: Callable[[AbstractSet[str]], Iterable[SegmentSource] | None],
     known: Sequence[LexicalSegment] = (),
+    find_removed: Callable[[], AbstractSet[str]] = frozenset,
 ) -> LexicalIndex | None:
     """Open the index of documents, whose ids are the keys, from the segments in a folder of caches.
 
     What no segment has is read, and kept in a new one; `read` returns the documents of some ids, or None if
     one is gone: then None is returned. `known` are segments that are open already. Where nothing can be
-    written, new segments are in memory alone.
+    written, new segments are in memory alone; so is one with a document that `find_removed`, which returns
+    those that are no longer in the collection, has after it was written.
     """
     candidates = [*known, *_load_segments(home, {segment.name for segment in known})]
-    chosen, covered = _choose(candidates, documents)
-    merged = _choose_merged(chosen, sum(len(documents[id].rows) for id in documents.keys() - covered))
+    while True:
+        chosen, missing = _choose(candidates, documents)
+        merged = _choose_merged(chosen, sum(len(documents[id].rows) for id in missing))
+        damaged = [segment for segment in merged if _is_damaged(home, segment)]
+        if not damaged:
+            break
+        candidates = [segment for segment in candidates if segment not in damaged]
     fresh: list[LexicalSegment] = []
-    if missing := documents.keys() - covered:
+    if missing:
         texts = read(missing)
         if texts is None:
             return None
@@ -210,14 +232,18 @@ def open_lexical(
         made = parts[0][0] if fresh and len(parts) == 1 else LexicalSegment.merge(parts)
         chosen = [pair for pair in chosen if pair[0] not in merged]
         chosen.append((made, np.ones(len(made.contents), np.bool_)))
+        path = _path_of(home, made)
         with suppress(OSError):  # searching does not depend on the cache
-            made.save(home / f"{_CACHES}{made.name}")
-        made = LexicalSegment.load(home / f"{_CACHES}{made.name}") or made
+            made.save(path)
+        if find_removed().isdisjoint(content.id for content in made.contents):
+            made = LexicalSegment.load(path) or made
+        else:  # the collection may have been compacted: no word of the document is to stay there
+            shutil.rmtree(path, ignore_errors=True)
         chosen[-1] = made, chosen[-1][1]
-        names = tuple(f"{_CACHES}{segment.name}" for segment, _ in chosen)
+        names = tuple(_path_of(home, segment).name for segment, _ in chosen)
         with suppress(OSError):
             sweep(home, _CACHES, names)
-    return LexicalIndex(ids, [_place(segment, kept, documents) for segment, kept in chosen])
+    return LexicalIndex(ids, [_place(segment, kept, documents, len(ids)) for segment, kept in chosen])
 
 
 def compact_segments(home: Path, documents: Mapping[str, LexicalDocument]) -> None:
@@ -226,20 +252,34 @@ def compact_segments(home: Path, documents: Mapping[str, LexicalDocument]) -> No
     Of the words of other documents no byte is left.
     """
     chosen, _ = _choose(_load_segments(home, frozenset()), documents)
-    keep: set[str] = set()
+    keep: set[Path] = set()
     for segment, kept in chosen:
-        needed = segment if kept.all() else LexicalSegment.merge([(segment, kept)])
-        with suppress(OSError):  # it is made again when it is needed
-            needed.save(home / f"{_CACHES}{needed.name}")
-        keep.add(f"{_CACHES}{needed.name}")
+        needed = segment
+        if not kept.all():
+            if _is_damaged(home, segment):
+                continue
+            needed = LexicalSegment.merge([(segment, kept)])
+            with suppress(OSError):  # it is made again when it is needed
+                needed.save(_path_of(home, needed))
+        keep.add(_path_of(home, needed))
     for path in _list_segments(home):
-        if path.name not in keep:
+        if path not in keep:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def is_segment(name: str) -> bool:
     """Return whether a folder of this name holds a segment."""
     return name.startswith(f"{_CACHES}{FORMAT}-") and not is_unfinished_cache(name)
+
+
+def _path_of(home: Path, segment: LexicalSegment) -> Path:
+    return home / f"{_CACHES}{segment.name}"
+
+
+def _is_damaged(home: Path, segment: LexicalSegment) -> bool:
+    """Check every byte of a segment: a merge would give what is damaged in it a valid checksum."""
+    path = _path_of(home, segment)
+    return path.is_dir() and find_damaged_file(path) is not None
 
 
 def _list_segments(home: Path) -> list[Path]:
@@ -263,26 +303,45 @@ _Chosen = list[tuple[LexicalSegment, "NDArray[np.bool_]"]]
 def _choose(
     segments: Sequence[LexicalSegment], documents: Mapping[str, LexicalDocument]
 ) -> tuple[_Chosen, set[str]]:
-    """Choose the segments to take each document from, the largest first; return them and what they have."""
-    chosen: _Chosen = []
-    covered: set[str] = set()
-    for segment in sorted(segments, key=lambda each: (-len(each.document_of), each.name)):
-        kept = np.array(
-            [content.id not in covered and _is_current(content, documents) for content in segment.contents],
-            np.bool_,
+    """Choose the segments to take each document from; return them and the documents that none has.
+
+    The next is the one with the most items that are still needed; of several, the smallest: one that another
+    was rewritten from may still be there.
+    """
+    numbers = {id: number for number, id in enumerate(documents)}
+    needed = np.ones(len(numbers) + 1, np.bool_)
+    needed[-1] = False  # for documents that are removed or changed
+    places = {
+        segment: np.array(
+            [
+                numbers[content.id] if _is_current(content, documents) else len(numbers)
+                for content in segment.contents
+            ],
+            np.intp,
         )
-        if kept.any():
-            chosen.append((segment, kept))
-            covered.update(
-                content.id for content, stays in zip(segment.contents, kept.tolist(), strict=True) if stays
-            )
-    return chosen, covered
+        for segment in segments
+    }
+    chosen: _Chosen = []
+    while needed.any():
+        kept = {segment: needed[own] for segment, own in places.items()}
+        sizes = {segment: _count_items(segment, own) for segment, own in kept.items() if own.any()}
+        if not sizes:
+            break
+        best = min(sizes, key=lambda each: (-sizes[each], len(each.document_of), each.name))
+        chosen.append((best, kept[best]))
+        needed[places[best]] = False
+    return chosen, {id for id, is_missing in zip(documents, needed[:-1].tolist(), strict=True) if is_missing}
+
+
+def _count_items(segment: LexicalSegment, kept: NDArray[np.bool_]) -> int:
+    return int(np.count_nonzero(kept[segment.document_of]))
 
 
 def _choose_merged(chosen: _Chosen, fresh: int) -> list[LexicalSegment]:
     """Choose the segments to be merged, with so many items that no segment has."""
-    sizes = {segment: int(np.count_nonzero(kept[segment.document_of])) for segment, kept in chosen}
-    hollow = [segment for segment, size in sizes.items() if 2 * size < len(segment.document_of)]
+    sizes = {segment: _count_items(segment, kept) for segment, kept in chosen}
+    least = 1 - MAX_REMOVED
+    hollow = [segment for segment, size in sizes.items() if size < least * len(segment.document_of)]
     total = fresh + sum(sizes[segment] for segment in hollow)
     if not total:
         return []
@@ -296,11 +355,12 @@ def _choose_merged(chosen: _Chosen, fresh: int) -> list[LexicalSegment]:
 
 
 def _place(
-    segment: LexicalSegment, kept: NDArray[np.bool_], documents: Mapping[str, LexicalDocument]
+    segment: LexicalSegment, kept: NDArray[np.bool_], documents: Mapping[str, LexicalDocument], items: int
 ) -> _PlacedSegment:
-    present = None if kept.all() else kept[segment.document_of]
+    """Place the documents that are kept of a segment in an index of so many items."""
+    present = None if kept.all() else segment.select(kept[segment.document_of])
     rows = [
-        documents[content.id].rows if stays else np.zeros(content.items, np.int32)
+        documents[content.id].rows if stays else np.full(content.items, items, np.int32)
         for content, stays in zip(segment.contents, kept.tolist(), strict=True)
     ]
     return _PlacedSegment(segment, np.concatenate([np.empty(0, np.int32), *rows]), present)

@@ -11,13 +11,21 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.lexical.bm25 import STOP_WORDS, Counts, Frequencies, Postings, is_word, terms
+from vrag.index.lexical.bm25 import (
+    STOP_WORDS,
+    Counts,
+    Frequencies,
+    Postings,
+    RowSelection,
+    is_word,
+    terms,
+)
 from vrag.storage.array_cache import ArrayContent, find, make
 
 if TYPE_CHECKING:
@@ -75,6 +83,23 @@ class WordStatistics(NamedTuple):
     def plus(self, other: WordStatistics) -> WordStatistics:
         """Return the statistics of two indexes together, for the same query."""
         return WordStatistics(*(mine.plus(theirs) for mine, theirs in zip(self, other, strict=True)))
+
+
+class SegmentSelection(NamedTuple):
+    """Some of the documents of a segment, as rows of its postings."""
+
+    items: RowSelection
+    phrases: RowSelection
+    documents: RowSelection
+
+
+class QueryTerms(NamedTuple):
+    """What is looked up for a query."""
+
+    terms: list[str]
+    """Those that are no stop words; all if there are no others."""
+    phrases: list[int]
+    """Places of the terms that make a phrase with the next one."""
 
 
 class Matches(NamedTuple):
@@ -211,19 +236,23 @@ class LexicalSegment:
         content = "\n".join(f"{document.id} {document.hash}" for document in self.contents)
         return f"{FORMAT}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
-    def statistics(self, query: str, counted: NDArray[np.bool_] | None = None) -> WordStatistics:
-        """Return the statistics for a query of the items that count, (rows,); None for all items.
+    def select(self, counted: NDArray[np.bool_]) -> SegmentSelection:
+        """Select the items that count, (rows,): all items of a document, or none."""
+        documents = np.zeros(len(self.contents), np.bool_)
+        documents[self.document_of[counted]] = True
+        return SegmentSelection(
+            self.item_postings.select(counted),
+            self.phrase_postings.select(counted),
+            self.document_postings.select(documents),
+        )
 
-        All items of a document count, or none.
-        """
+    def statistics(self, query: str, counted: SegmentSelection | None = None) -> WordStatistics:
+        """Return the statistics for a query of the documents that count; None for all."""
         matches = self._matches(query)
-        documents = None
-        if counted is not None:
-            documents = np.zeros(len(self.contents), np.bool_)
-            documents[self.document_of[counted]] = True
+        items, phrases, documents = counted or (None, None, None)
         return WordStatistics(
-            self.item_postings.frequencies(matches.items, counted),
-            self.phrase_postings.frequencies(matches.phrases, counted),
+            self.item_postings.frequencies(matches.items, items),
+            self.phrase_postings.frequencies(matches.phrases, phrases),
             self.document_postings.frequencies(matches.documents, documents),
         )
 
@@ -240,7 +269,7 @@ class LexicalSegment:
         self.phrase_postings.add(total, matches.phrases, statistics.phrases, phrase)
         of_documents = np.zeros(len(self.contents), np.float32)
         self.document_postings.add(of_documents, matches.documents, statistics.documents, document)
-        total += of_documents[self.document_of]
+        total += of_documents.take(self.document_of)
         return total
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
@@ -284,6 +313,14 @@ class LexicalSegment:
         return cls(contents, vocabulary, *parts)
 
 
+@lru_cache(maxsize=_CACHE_SIZE)
+def _read_query(query: str) -> QueryTerms:
+    every = terms(query)
+    chosen = [term for term in every if term not in STOP_WORDS] or every
+    phrases = [at for at, pair in enumerate(pairwise(chosen)) if all(map(is_word, pair))]
+    return QueryTerms(chosen, phrases)
+
+
 def _find_terms(
     vocabulary: TermDictionary, items: Postings, phrases: Postings, documents: Postings, query: str
 ) -> Matches:
@@ -291,12 +328,10 @@ def _find_terms(
 
     Their number and order is the same in every segment: their statistics can be added up.
     """
-    every = terms(query)
-    chosen = [term for term in every if term not in STOP_WORDS] or every
-    words = np.array([is_word(term) for term in chosen], np.bool_)
-    both = words[:-1] & words[1:]
-    keys = np.array([vocabulary.find(term) for term in chosen], np.uint64)
-    first, second = keys[:-1][both], keys[1:][both]
+    wanted = _read_query(query)
+    keys = np.array([vocabulary.find(term) for term in wanted.terms], np.uint64)
+    places = np.array(wanted.phrases, np.intp)
+    first, second = keys[places], keys[places + 1]
     unknown = (first == _UNKNOWN) | (second == _UNKNOWN)
     pairs = np.where(unknown, np.uint64(_UNKNOWN), (first << _HALF) | second)
     return Matches(items.find(keys), phrases.find(pairs), documents.find(keys))
