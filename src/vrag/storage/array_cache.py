@@ -93,14 +93,18 @@ def fetch(directory: Path, build: Callable[[Path], ArrayContent | None]) -> Stor
     ) from failures[0]
 
 
-def find(directory: Path) -> StoredArrays | None:
-    """Open a cache directory; None when it is missing, damaged, or of another format."""
+def find(directory: Path, *, whole: bool = False) -> StoredArrays | None:
+    """Open a cache directory; None when it is missing, damaged, or of another format.
+
+    With `whole`, every byte is checked: of 40 MB in some 20 ms.
+    """
     try:
         data = (directory / _INDEX).read_bytes()
         content: Any = parse_json(data)
         if content["format"] != _FORMAT or not is_sealed(data):
             return None
-        arrays = {name: _map(directory / name, entry) for name, entry in content["arrays"].items()}
+        entries = content["arrays"].items()
+        arrays = {name: _map(directory / name, entry, whole=whole) for name, entry in entries}
         return StoredArrays(arrays, content["facts"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return None
@@ -207,18 +211,18 @@ def _keep(written: Path, directory: Path) -> None:
             replace_file(written, directory)
 
 
-def _map(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
+def _map(path: Path, entry: Mapping[str, Any], *, whole: bool) -> NDArray[Any]:
     number, shape = np.dtype(entry["number"]), tuple(int(side) for side in entry["shape"])
     size = math.prod(shape) * number.itemsize
-    if path.stat().st_size != size or not _is_sound(path, size, entry):
+    if path.stat().st_size != size or not _is_sound(path, size, entry, whole=whole):
         raise ValueError(f"{path} is damaged.")
     if not size:  # nothing can be mapped
         return np.zeros(shape, number)
     return np.asarray(np.memmap(path, number, "r", shape=shape))
 
 
-def _is_sound(path: Path, size: int, entry: Mapping[str, Any]) -> bool:
-    if size > _MAX_CHECKED_BYTES:
+def _is_sound(path: Path, size: int, entry: Mapping[str, Any], *, whole: bool) -> bool:
+    if size > _MAX_CHECKED_BYTES and not whole:
         return _sample(path) == entry["sum"]
     with path.open("rb") as file:
         return _file_checksum(file) == entry["crc"]

@@ -21,12 +21,11 @@ that scores do not depend on how documents are divided into segments.
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.errors import REPAIR_COMMAND, CollectionError
 from vrag.index.lexical.segment import (
     FORMAT,
     LexicalSegment,
@@ -38,7 +37,7 @@ from vrag.index.lexical.segment import (
 from vrag.storage.array_cache import find_damaged_file, is_unfinished_cache, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -91,10 +90,7 @@ class _PlacedSegment(NamedTuple):
 
 
 class LexicalIndex:
-    """An index over the text of items, in segments. Immutable; may be shared by threads.
-
-    Its methods raise `CollectionError` where a row in a file does not exist.
-    """
+    """An index over the text of items, in segments. Immutable; may be shared by threads."""
 
     def __init__(self, ids: Sequence[str], parts: Sequence[_PlacedSegment]) -> None:
         self.ids = ids
@@ -131,10 +127,9 @@ class LexicalIndex:
         """
         total = _EMPTY.statistics(query)
         mask = None if counted is None else np.append(counted, np.False_)
-        with _name_damage():
-            for segment, rows, present in self._parts:
-                own = present if mask is None else segment.select(mask[rows])
-                total = total.plus(segment.statistics(query, own))
+        for segment, rows, present in self._parts:
+            own = present if mask is None else segment.select(mask[rows])
+            total = total.plus(segment.statistics(query, own))
         return total
 
     def scores(
@@ -152,9 +147,8 @@ class LexicalIndex:
         """
         known = statistics or self.statistics(query)
         total = np.zeros(len(self.ids) + 1, np.float32)
-        with _name_damage():
-            for segment, rows, _ in self._parts:
-                total[rows] = segment.scores(query, known, phrase=phrase, document=document)
+        for segment, rows, _ in self._parts:
+            total[rows] = segment.scores(query, known, phrase=phrase, document=document)
         return total[:-1]
 
     def search(
@@ -182,19 +176,9 @@ class LexicalIndex:
 
     def rows_with(self, phrase: str) -> NDArray[np.int32]:
         """Return the rows of items that have all words of a phrase, and each beside the next, ascending."""
-        with _name_damage():
-            found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
+        found = [rows[segment.rows_with(phrase)] for segment, rows, _ in self._parts]
         every = np.concatenate([np.empty(0, np.int32), *found])
         return np.sort(every[every < len(self.ids)])
-
-
-@contextmanager
-def _name_damage() -> Generator[None]:
-    """Name the damage that a check of parts of a large file has not found."""
-    try:
-        yield
-    except IndexError as error:
-        raise CollectionError("The index of words is damaged.", f"Repair it: {REPAIR_COMMAND}") from error
 
 
 def open_lexical(
@@ -256,8 +240,6 @@ def compact_segments(home: Path, documents: Mapping[str, LexicalDocument]) -> No
     for segment, kept in chosen:
         needed = segment
         if not kept.all():
-            if _is_damaged(home, segment):
-                continue
             needed = LexicalSegment.merge([(segment, kept)])
             with suppress(OSError):  # it is made again when it is needed
                 needed.save(_path_of(home, needed))

@@ -303,8 +303,8 @@ class LexicalSegment:
 
     @classmethod
     def load(cls, directory: Path) -> LexicalSegment | None:
-        """Load what `save` wrote, mapped into memory; None when it is missing or damaged."""
-        stored = find(directory)
+        """Load what `save` wrote, mapped into memory; None when it is missing or a byte of it is damaged."""
+        stored = find(directory, whole=True)
         if stored is None:
             return None
         contents = [SegmentDocument(*entry) for entry in stored.facts["documents"]]
