@@ -319,14 +319,20 @@ def test_a_stopping_host_ends_what_waits_at_once_and_lets_the_rest_end(answering
     asyncio.run(whole())
 
 
+async def ask_until_answered(host: UserRuns, answering: Scripted) -> RunSummary:
+    """Ask, and wait until the run has ended and its slot is free."""
+    answering.policy.go.set()
+    run = await host.start(ASKED)
+    await events_of(host, run.id)
+    await until(lambda: not host.manager.running)
+    return run
+
+
 def test_a_follow_up_waits_too_is_listed_with_its_conversation_and_deleted_with_it(
     answering: Scripted,
 ) -> None:
     async def work(host: UserRuns) -> None:
-        answering.policy.go.set()
-        first = await host.start(ASKED)
-        await events_of(host, first.id)
-        await until(lambda: not host.manager.running)
+        first = await ask_until_answered(host, answering)
         answering.policy.go.clear()
         await runs_of(host.manager, "other").start(ASKED)
         second = await host.start(RunRequest(question="And in 2023?", session=first.id))
@@ -350,10 +356,7 @@ def test_a_conversation_goes_on_after_a_server_was_killed_with_a_question_of_it_
     answering: Scripted,
 ) -> None:
     async def work(host: UserRuns) -> None:
-        answering.policy.go.set()
-        first = await host.start(ASKED)
-        await events_of(host, first.id)
-        await until(lambda: not host.manager.running)
+        first = await ask_until_answered(host, answering)
         started = answering.store.started(first.id)
         with answering.store.record() as log:  # the process ends here
             await log.announce(started.model_copy(update={"session": first.id}))

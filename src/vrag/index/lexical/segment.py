@@ -94,7 +94,7 @@ class SegmentSelection(NamedTuple):
 
 
 class QueryTerms(NamedTuple):
-    """What is looked up for a query."""
+    """The terms of a query that are looked up, with its phrases."""
 
     terms: list[str]
     """Those that are no stop words; all if there are no others."""

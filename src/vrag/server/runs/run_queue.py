@@ -22,7 +22,7 @@ _RETRY_SECONDS = 5.0
 
 
 class QueuePosition(NamedTuple):
-    """What followers of a waiting run are told."""
+    """The position of a waiting run, for those who follow it."""
 
     position: int
     """From 1. It may grow: a requester who comes later has a turn too."""
