@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from vrag.storage.database import Schema
 
 T = TypeVar("T")
+DAMAGED = ".damaged"
+"""Ending of the names under which the files of a damaged database are kept."""
 _ENDINGS = ("", "-wal", "-shm")
 """Ends of the names of the files of a database."""
 
@@ -84,7 +86,7 @@ def _exchange(path: Path, new: Path) -> None:
     for ending in _ENDINGS:
         old = path.with_name(path.name + ending)
         if old.exists():
-            os.replace(old, old.with_name(f"{old.name}.damaged"))  # noqa: PTH105 - replaces an older one
+            os.replace(old, old.with_name(f"{old.name}{DAMAGED}"))  # noqa: PTH105 - replaces an older one
         sync(path.parent)
     replace_file(new, path)
     sync(path.parent)

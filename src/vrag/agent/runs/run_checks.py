@@ -14,7 +14,7 @@ from vrag.agent.runs.run_database import SCHEMA, RunDatabase
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import RunError
 from vrag.index.integrity.problems import ProblemKind, VerifyProblem
-from vrag.storage.rescue import finish_rescue, is_rescue_interrupted, rescue_database
+from vrag.storage.rescue import DAMAGED, finish_rescue, is_rescue_interrupted, rescue_database
 from vrag.storage.wal import describe_wal_damage
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class _RunCheck:
     def describe_lost(self, run: str) -> VerifyProblem:
         """Describe a run that a repair left out."""
         path = self.files.path
-        advice = f"It is still in {path.name}.damaged. Restore a backup: vrag index restore"
+        advice = f"It is still in {path.name}{DAMAGED}. Restore a backup: vrag index restore"
         return self._problem(f"run {run}", path, "It could not be read and is left out.", advice=advice)
 
     def describe_lost_log(self) -> VerifyProblem:
